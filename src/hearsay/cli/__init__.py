@@ -1,0 +1,1 @@
+"""Verbs only: parse, call, print."""

@@ -1,0 +1,1 @@
+"""Simulated customers and the embedded base model: a corpus anyone can have, no data file."""

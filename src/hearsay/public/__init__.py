@@ -1,0 +1,1 @@
+"""Sees public inputs and released answers only."""
