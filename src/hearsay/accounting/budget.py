@@ -1,0 +1,145 @@
+"""The budget as a filter: fixed before the first answer, valid however later charges depend on earlier answers.
+
+A budget is (epsilon, delta) and a capacity in one additive currency (see costs.py). A charge is allowed while the
+exact rational sum stays at most the capacity; there is no tolerance. The capacity is computed once, rounded down:
+
+  gaussian   mu_max^2. Mechanisms that a Gaussian cannot carry (Poisson sampling) must stand in `schedule`, committed
+             before the first draw: their privacy loss distribution is composed with the Gaussian's, and what is left
+             is mu_max^2. Choosing a schedule AFTER seeing answers is not covered, so the ledger has no way to add one.
+  renyi      the divergence allowed at one order, fixed here. Looser, and takes every mechanism at any time.
+
+The sampler's distance from a true normal (release/noise.py) is paid from SAMPLER_SHARE of delta.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from hearsay.accounting import costs, events, gaussian
+from hearsay.accounting.events import Event
+from hearsay.errors import BudgetError, LedgerError
+
+SAMPLER_SHARE = 1e-6
+SAMPLER_ERROR = Fraction(1, 2**200)  # per coordinate, in total variation; proved in docs/noise.md
+ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512)
+
+Filter = Literal["gaussian", "renyi"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    epsilon: float
+    delta: float
+    capacity: Fraction
+    filter: Filter = "gaussian"
+    order: int = 0
+    schedule: tuple[Event, ...] = ()
+
+    def cost(self, event: Event) -> Fraction:
+        return costs.mu_squared(event) if self.filter == "gaussian" else costs.renyi(event, self.order)
+
+    @property
+    def mu(self) -> float:
+        """The whole guarantee as one mu: what odds are computed from (not the capacity, if there is a schedule)."""
+        return gaussian.mu_of(self.epsilon, self.delta)
+
+    def epsilon_spent(self, spent: Fraction, scheduled: int) -> float:
+        """Epsilon at the budget's delta after these charges, rounded up. The schedule counts whole once it began.
+
+        Within the capacity it is at most the budget's epsilon by the capacity's definition; without the minimum, two
+        roundings to the safe side would tell people 3.000000003.
+        """
+        rounded_up = self._epsilon_of(spent, scheduled)
+        return min(self.epsilon, rounded_up) if spent <= self.capacity else rounded_up
+
+    def _epsilon_of(self, spent: Fraction, scheduled: int) -> float:
+        if self.filter == "renyi":
+            return _renyi_epsilon(float(spent), self.order, self.delta) if spent else 0.0
+        mu = math.sqrt(float(spent)) * (1 + gaussian.GUARD)
+        if not scheduled:
+            return gaussian.epsilon_of(mu, main_delta(self.delta)) if spent else 0.0
+        loss = _beside(costs.compose(list(self.schedule)), mu)
+        return float(loss.get_epsilon_for_delta(main_delta(self.delta))) * (1 + gaussian.GUARD)
+
+
+def make(epsilon: float, delta: float, filter: Filter = "gaussian", schedule: tuple[Event, ...] = ()) -> Budget:
+    gaussian.check_epsilon(epsilon)
+    gaussian.check_delta(delta)
+    if filter == "renyi":
+        order = max(ORDERS, key=lambda order: _renyi_capacity(epsilon, delta, order) / order)
+        capacity = costs.round_down(_renyi_capacity(epsilon, delta, order))
+        if schedule:
+            raise BudgetError("a Renyi filter takes every mechanism at any time; leave out the schedule")
+        return Budget(epsilon, delta, _positive(capacity, epsilon, delta), "renyi", order)
+    mu = gaussian.mu_of(epsilon, main_delta(delta)) if not schedule else _mu_beside(epsilon, delta, schedule)
+    capacity = costs.round_down(Fraction(mu) ** 2)
+    return Budget(epsilon, delta, _positive(capacity, epsilon, delta), "gaussian", 0, schedule)
+
+
+def main_delta(delta: float) -> float:
+    """Delta without the sampler's share, rounded down."""
+    return delta * (1 - SAMPLER_SHARE) * (1 - 1e-15)
+
+
+def sampler_delta(coordinates: int, epsilon: float) -> Fraction:
+    """What n coordinates, each within total variation t of the exact law, add to delta: n t (1 + e^eps)."""
+    return coordinates * SAMPLER_ERROR * (1 + Fraction(math.exp(epsilon) * (1 + gaussian.GUARD)))
+
+
+def to_json(budget: Budget) -> dict[str, Any]:
+    return {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "capacity": str(budget.capacity),
+        "filter": budget.filter,
+        "order": budget.order,
+        "schedule": [events.to_json(event) for event in budget.schedule],
+    }
+
+
+def from_json(body: dict[str, Any]) -> Budget:
+    schedule = tuple(events.from_json(event) for event in body["schedule"])
+    return Budget(body["epsilon"], body["delta"], Fraction(body["capacity"]), body["filter"], body["order"], schedule)
+
+
+def check_capacity(stated: Budget) -> None:
+    """Recomputes the capacity: a first row that grants more than its epsilon would make every later check worthless."""
+    allowed = make(stated.epsilon, stated.delta, stated.filter, stated.schedule).capacity
+    if stated.capacity > allowed * (1 + Fraction(1, 10**8)):  # a libm that rounds otherwise is not a fraud
+        raise LedgerError("the ledger's first row grants more than its epsilon and delta allow")
+
+
+def _positive(capacity: Fraction, epsilon: float, delta: float) -> Fraction:
+    if capacity <= 0:
+        raise BudgetError(f"epsilon {epsilon}, delta {delta} leaves nothing to spend after what is committed")
+    return capacity
+
+
+def _renyi_capacity(epsilon: float, delta: float, order: int) -> float:
+    """Inverse of the Renyi-to-DP conversion of Canonne, Kamath and Steinke (2020), rounded down."""
+    main = main_delta(delta)
+    return (epsilon - math.log1p(-1 / order) + math.log(main * order) / (order - 1)) * (1 - gaussian.GUARD)
+
+
+def _renyi_epsilon(spent: float, order: int, delta: float) -> float:
+    main = main_delta(delta)
+    return max(0.0, spent + math.log1p(-1 / order) - math.log(main * order) / (order - 1)) * (1 + gaussian.GUARD)
+
+
+def _beside(schedule_loss: Any, mu: float) -> Any:
+    """A schedule's privacy loss composed with a mu-GDP release."""
+    return schedule_loss.compose(costs.pld(events.Gaussian(Fraction(mu) ** 2, Fraction(1), 1))) if mu else schedule_loss
+
+
+def _mu_beside(epsilon: float, delta: float, schedule: tuple[Event, ...]) -> float:
+    """The largest mu that the committed schedule leaves, by halving; each trial is one pessimistic composition."""
+    loss = costs.compose(list(schedule))
+    if loss.get_delta_for_epsilon(epsilon) > main_delta(delta):
+        raise BudgetError(f"the committed schedule alone costs more than epsilon {epsilon} at delta {delta}")
+    low, high = 0.0, gaussian.mu_of(epsilon, delta)
+    for _ in range(16):
+        middle = (low + high) / 2
+        within = _beside(loss, middle).get_delta_for_epsilon(epsilon) <= main_delta(delta)
+        low, high = (middle, high) if within else (low, middle)
+    return low

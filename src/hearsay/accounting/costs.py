@@ -1,0 +1,164 @@
+"""What an event costs, in each currency, rounded up. The only file that turns events into numbers.
+
+Three currencies, from tight to general:
+  mu^2      Gaussian DP; exact for Gaussians, a cover for pure mechanisms; a filter (charges may be adaptive)
+  Renyi     at one order fixed beforehand; holds for every event; a filter too (Feldman and Zrnic, 2021)
+  PLD       privacy loss distributions (dp-accounting); tight for all, but only for a schedule fixed beforehand
+"""
+
+import math
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+from hearsay.accounting import gaussian
+from hearsay.accounting.events import Event, Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
+from hearsay.errors import BudgetError, ConfigError
+
+UNIT = Fraction(1, 2**80)  # costs are whole multiples of this, so that sums stay short and exact
+
+
+def round_up(value: Fraction | float) -> Fraction:
+    return math.ceil(Fraction(value) / UNIT) * UNIT
+
+
+def round_down(value: Fraction | float) -> Fraction:
+    return math.floor(Fraction(value) / UNIT) * UNIT
+
+
+def check(event: Event) -> None:
+    """An event with impossible numbers would be charged a nonsense cost."""
+    match event:
+        case Gaussian():
+            good = event.sensitivity_squared > 0 and event.variance > 0 and event.coordinates > 0 and event.queries > 0
+        case Laplace():
+            good = event.sensitivity_l1 > 0 and event.scale > 0 and event.coordinates > 0 and event.queries > 0
+        case RandomizedResponse():
+            good = event.answers >= 2 and Fraction(1, event.answers) < event.keep < 1
+        case NoisyMax():
+            good = event.sensitivity > 0 and event.scale > 0
+        case SubsampledGaussian():
+            good = 0 < event.rate <= 1 and event.noise_multiplier > 0 and event.steps > 0
+    if not good:
+        raise ConfigError(f"this release cannot be charged: {event}")
+
+
+def pure_epsilon(event: Laplace | RandomizedResponse | NoisyMax) -> float:
+    """The epsilon of a mechanism that needs no delta (of one query of a Laplace release); rounded up."""
+    match event:
+        case Laplace():
+            exact = float(event.sensitivity_l1 / event.scale)
+        case RandomizedResponse():
+            exact = math.log(event.keep * (event.answers - 1) / (1 - event.keep))
+        case NoisyMax():
+            exact = float((1 if event.monotone else 2) * event.sensitivity / event.scale)
+    return exact * (1 + gaussian.GUARD)
+
+
+def mu_squared(event: Event) -> Fraction:
+    """Cost in the Gaussian filter. Exact for Gaussians; a covering Gaussian for pure mechanisms."""
+    check(event)
+    match event:
+        case Gaussian():
+            return round_up(event.sensitivity_squared / event.variance)
+        case SubsampledGaussian(rate=rate) if rate == 1:
+            return round_up(event.steps / event.noise_multiplier**2)
+        case SubsampledGaussian():
+            raise BudgetError(
+                "a Poisson-subsampled Gaussian has no cost of its own in a Gaussian filter; commit it in the ledger's "
+                "first row (privacy.schedule), or use a Renyi filter (privacy.filter: renyi)"
+            )
+        case _:
+            return round_up(_repeats(event) * Fraction(gaussian.mu_of_pure(pure_epsilon(event))) ** 2)
+
+
+def renyi(event: Event, order: int) -> Fraction:
+    """Renyi divergence at this order, rounded up. Holds for every event, hence the general filter."""
+    check(event)
+    match event:
+        case Gaussian():
+            return round_up(order * event.sensitivity_squared / event.variance / 2)
+        case SubsampledGaussian():
+            from dp_accounting import rdp
+
+            step = rdp.compute_rdp_poisson_subsampled_gaussian(
+                q=float(event.rate), noise_multiplier=float(event.noise_multiplier), orders=[float(order)]
+            )
+            return round_up(event.steps * Fraction(float(step[0]) * (1 + gaussian.GUARD)))
+        case _:
+            return round_up(_repeats(event) * Fraction(_renyi_of_pure(pure_epsilon(event), order)))
+
+
+def _repeats(event: Event) -> int:
+    return event.queries if isinstance(event, Laplace) else 1
+
+
+def _renyi_of_pure(epsilon: float, order: int) -> float:
+    """Every epsilon-DP mechanism is dominated by two-valued randomized response; its Renyi divergence is exact."""
+    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    one, two = order * log_p + (1 - order) * log_q, order * log_q + (1 - order) * log_p
+    top = max(one, two)
+    return (top + math.log(math.exp(one - top) + math.exp(two - top))) / (order - 1) * (1 + gaussian.GUARD)
+
+
+def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> Any:
+    """The privacy loss distribution of one event; pessimistic (an upper bound) unless asked otherwise."""
+    from dp_accounting.pld import privacy_loss_distribution as plds
+
+    check(event)
+    rounding = {"value_discretization_interval": interval, "pessimistic_estimate": not optimistic}
+    match event:
+        case Gaussian():
+            multiplier = math.sqrt(event.variance / event.sensitivity_squared)
+            return plds.from_gaussian_mechanism(multiplier, **rounding)
+        case SubsampledGaussian():
+            one = plds.from_gaussian_mechanism(
+                float(event.noise_multiplier), sampling_prob=float(event.rate), **rounding
+            )
+            return one.self_compose(event.steps)
+        case Laplace():
+            return _laplace_pld(event, plds, rounding).self_compose(event.queries)
+        case RandomizedResponse():
+            noise = float((1 - event.keep) * event.answers / (event.answers - 1))
+            return plds.from_randomized_response(noise, event.answers, **rounding)
+        case NoisyMax():
+            return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+
+
+def _laplace_pld(event: Laplace, plds: Any, rounding: dict[str, Any]) -> Any:
+    """On one coordinate the exact distribution; on several the covering pure guarantee, which needs no worst case."""
+    if event.coordinates > event.queries:
+        return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+    if event.sensitivity_l1.denominator == 1:
+        return plds.from_discrete_laplace_mechanism(
+            float(1 / event.scale), sensitivity=int(event.sensitivity_l1), **rounding
+        )
+    return plds.from_laplace_mechanism(float(event.scale / event.sensitivity_l1), **rounding)
+
+
+def _pure_parameters(epsilon: float) -> Any:
+    from dp_accounting.pld import common
+
+    return common.DifferentialPrivacyParameters(epsilon, 0.0)
+
+
+def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = False) -> Any:
+    """The PLD of a fixed list of events; identical ones are raised to a power, Gaussians merged in closed form."""
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    others = [event for event in events if not isinstance(event, Gaussian)]
+    if gaussians:
+        total = sum((event.sensitivity_squared / event.variance for event in gaussians), Fraction(0))
+        others.append(Gaussian(sensitivity_squared=total, variance=Fraction(1), coordinates=1))
+    counted = {event: others.count(event) for event in others}
+    parts = [pld(event, interval, optimistic=optimistic).self_compose(n) for event, n in counted.items()]
+    return reduce(lambda left, right: left.compose(right), parts)
+
+
+def basic(guarantees: list[tuple[float, float]]) -> tuple[float, float]:
+    """Basic composition: epsilons and deltas add. Always valid, never tight."""
+    return sum(eps for eps, _ in guarantees), sum(delta for _, delta in guarantees)
+
+
+def group_privacy(epsilon: float, delta: float, size: int) -> tuple[float, float]:
+    """The general bound for `size` units that change together; for Gaussians `gaussian.group` is exact and better."""
+    return size * epsilon, delta * sum(math.exp(i * epsilon) for i in range(size))

@@ -1,0 +1,79 @@
+"""The guarantee in words: who is protected, from whom, how strongly in odds, and what is not covered.
+
+Every number comes from the ledger. Odds come from mu, because epsilon alone overstates what an attacker can do: with
+epsilon 3 and delta 1e-6 the best attacker, told 50:50 beforehand, is right at most 62.7% of the time about a person's
+presence.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hearsay.accounting import gaussian
+from hearsay.accounting.ledger import Ledger
+
+NOT_COVERED = (
+    "Facts about people in general that hold with or without any one person's text: learning those is the purpose.",
+    "A group: text about one person written by many others is protected only as strongly as the size of that group "
+    "allows.",
+    "The public inputs (prefixes, base model) and the declared settings, which are taken as public.",
+    "The folders private/ and internal/ of a run, and whoever can read the machine while it works.",
+    "Measurements on private hold-out text; they are for the owner's eyes.",
+    "Other data sets about the same people, and the same text under another ledger.",
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    unit: str
+    corpus: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    mu: float
+    budget_epsilon: float
+    guess_rate: float
+    replace_epsilon: float
+    accountant: str
+    charges: int
+    research: bool
+    not_covered: tuple[str, ...] = NOT_COVERED
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "sentences": self.sentences()}
+
+    def sentences(self) -> list[str]:
+        who = "person" if self.unit == "user" else "record"
+        return [
+            f"Protected is every {who} in the corpus {self.corpus!r}, with everything that {who} contributed to it.",
+            "It holds against anyone who sees what was released, whatever they know and however much they compute.",
+            f"The guarantee is ({self.epsilon:.4g}, {self.delta:.0e})-differential privacy for adding or removing one "
+            f"{who}, over all {self.charges} releases from this corpus so far (the corpus may spend up to epsilon "
+            f"{self.budget_epsilon:g}).",
+            f"In odds: an attacker who must guess whether a given {who} is in the corpus, at 50:50, is right at most "
+            f"{self.guess_rate:.1%} of the time.",
+            f"Replacing one {who} by another, instead of adding or removing, corresponds to epsilon "
+            f"{self.replace_epsilon:.4g}.",
+            *(["RESEARCH LEDGER: the same corpus was used under other budgets; not a production guarantee."]
+              if self.research else []),
+        ]  # fmt: skip
+
+
+def make(ledger: Ledger) -> Statement:
+    account, budget = ledger.account(), ledger.budget
+    epsilon = budget.epsilon_spent(account.spent, account.scheduled)
+    mu = gaussian.mu_of(epsilon, budget.delta) * (1 + 3 * gaussian.GUARD) if epsilon else 0.0
+    first = next(ledger.bodies("budget"))
+    return Statement(
+        unit=first["unit"],
+        corpus=ledger.corpus_name,
+        adjacency=first["adjacency"],
+        epsilon=epsilon,
+        delta=budget.delta,
+        mu=mu,
+        budget_epsilon=budget.epsilon,
+        guess_rate=gaussian.guess_rate(mu),
+        replace_epsilon=gaussian.epsilon_of(gaussian.group(mu, 2), budget.delta) if mu else 0.0,
+        accountant=budget.filter,
+        charges=len(ledger.charges()),
+        research=ledger.research,
+    )

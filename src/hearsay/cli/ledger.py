@@ -1,0 +1,101 @@
+"""`hearsay ledger show|verify`: what was spent, by which run, for what; and whether the ledger can be believed."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hearsay.cli.main import Json, app, print_json
+from hearsay.errors import BadInput
+
+verbs = typer.Typer(
+    help="What was spent, by which run, for what; recomputed by a second accountant.", no_args_is_help=True
+)
+app.add_typer(verbs, name="ledger")
+Where = Annotated[Path | None, typer.Argument(help="A run directory or a ledger file. [default: the only ledger here]")]
+
+
+@verbs.command()
+def show(where: Where = None, as_json: Json = False) -> None:
+    """Every charge, and what is left."""
+    from hearsay.accounting import events
+
+    ledger, _ = _open(where)
+    account, budget = ledger.account(), ledger.budget
+    charges = [
+        {"row": c.row, "run": c.run, "purpose": c.purpose, "noise": c.noise, **events.to_json(c.event),
+         "share": float(budget.cost(c.event) / budget.capacity) if c.event not in budget.schedule else None}
+        for c in ledger.charges()
+    ]  # fmt: skip
+    body = {
+        "ledger": str(ledger.path), "corpus": ledger.corpus_name, "epsilon": budget.epsilon, "delta": budget.delta,
+        "spent_epsilon": budget.epsilon_spent(account.spent, account.scheduled),
+        "left": float(1 - account.spent / budget.capacity), "charges": charges,
+    }  # fmt: skip
+    if as_json:
+        print_json(body)
+    else:
+        _table(body)
+
+
+def _table(body: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    print(f"corpus {body['corpus']!r}: epsilon {body['spent_epsilon']:.4g} of {body['epsilon']:g} spent at delta "
+          f"{body['delta']:g}; {body['left']:.1%} of the budget is left")  # fmt: skip
+    table = Table("row", "run", "purpose", "event", "queries", "share of budget")
+    for charge in body["charges"]:
+        share = "committed" if charge["share"] is None else f"{charge['share']:.2%}"
+        queries = str(charge.get("queries", charge.get("steps", 1)))
+        table.add_row(str(charge["row"]), charge["run"][:8], charge["purpose"], charge["event"], queries, share)
+    Console().print(table)
+
+
+@verbs.command()
+def verify(where: Where = None, as_json: Json = False) -> None:
+    """Recompute everything with a second accountant, check the chain and the heads; PASS, or the first bad row."""
+    from hearsay.accounting import verify as checks
+
+    ledger, run = _open(where)
+    verdict = checks.verify(ledger)
+    if run is not None:
+        from hearsay.release.door import check_answers
+
+        verdict.problems += [p for p in checks.check_run_head(ledger, run.folder) if p not in verdict.problems]
+        verdict.problems += check_answers(ledger, run.id, run.folder)
+    if as_json:
+        print_json(verdict.to_json())
+    else:
+        _print_verdict(verdict)
+    if not verdict.ok:
+        raise typer.Exit(1)
+
+
+def _print_verdict(verdict: Any) -> None:
+    second = verdict.second_opinion
+    print(f"epsilon {verdict.epsilon:.6g} of {verdict.budget_epsilon:g} at delta {verdict.delta:g}; "
+          f"second accountant ({second['accountant']}): {second['epsilon']:.6g}")  # fmt: skip
+    print(f"{verdict.charges} charges, {verdict.answers} answers, {verdict.runs} runs, chain {verdict.chain}")
+    for folder in verdict.unchecked:
+        print(f"note: the run directory {folder} is not at hand, so its head was not compared")
+    print("PASS" if verdict.ok else "FAIL: " + "; ".join(verdict.problems))
+
+
+def _open(where: Path | None) -> tuple[Any, Any]:
+    """The ledger named, or the one of the run named; with the run, if that was named."""
+    from hearsay.accounting.identity import home
+    from hearsay.accounting.ledger import Ledger
+
+    if where is None:
+        found = sorted(home().glob("ledger-*.sqlite"))
+        if len(found) != 1:
+            names = ", ".join(str(path) for path in found) or "none"
+            raise BadInput(f"name a run directory or a ledger file; ledgers in {home()}: {names}")
+        return Ledger.open(found[0]), None
+    if where.is_dir():
+        from hearsay.run import open_run
+
+        run = open_run(where)
+        return Ledger.open(run.ledger), run
+    return Ledger.open(where), None

@@ -1,0 +1,95 @@
+"""The command line: verbs only. Heavy imports happen inside the verbs, so that --help answers at once."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hearsay import __version__
+from hearsay.errors import HearsayError
+
+app = typer.Typer(
+    name="hearsay",
+    help="Private text in, a language model out, with a differential-privacy guarantee that an auditor can check.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a traceback with local variables would print private text
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(json.dumps({"hearsay": __version__}) if "--json" in sys.argv else f"hearsay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _hearsay(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
+) -> None:
+    pass
+
+
+def print_json(body: Any) -> None:
+    print(json.dumps(body, indent=1, default=str))
+
+
+def warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def main() -> None:
+    """Runs the app; every known error becomes one message and its exit code, without a traceback."""
+    try:
+        app()
+    except HearsayError as error:
+        if "--json" in sys.argv:
+            print_json({"error": str(error), "kind": type(error).__name__})
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("stopped; the same command continues where it was", file=sys.stderr)
+        sys.exit(130)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder for hearsay.yaml; made if missing.")],
+    task: Annotated[str, typer.Option(help="What to make: generate (a language model).")] = "generate",
+    as_json: Json = False,
+) -> None:
+    """Write a commented config to start from."""
+    from hearsay.cli.setup import write_config
+
+    path = write_config(folder, task)
+    if as_json:
+        print_json({"config": str(path)})
+    else:
+        print(f"wrote {path}\nnext: fill in data and privacy, then type: hearsay doctor {path}")
+
+
+@app.command()
+def doctor(
+    config: Annotated[Path | None, typer.Argument(help="A config whose files and model to check, too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check machine, packages, model and data columns. Reads no private text beyond the schema."""
+    from hearsay.cli.setup import checks
+
+    found = checks(config)
+    if as_json:
+        print_json({"ok": all(check.ok for check in found), "checks": [check.to_json() for check in found]})
+    else:
+        for number, check in enumerate(found, start=1):
+            print(f"{number:>2} {'✓' if check.ok else '✗'} {check.what}: {check.found}")
+    if not all(check.ok for check in found):
+        raise typer.Exit(2)
+
+
+from hearsay.cli import ledger, plan  # noqa: E402, F401  (the verbs register themselves)

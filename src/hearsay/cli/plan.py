@@ -1,0 +1,71 @@
+"""`hearsay plan`: what a budget buys, before anything private is read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hearsay.cli.main import Json, app, print_json, warn
+
+Flag = typer.Option
+
+
+@app.command()
+def plan(
+    config: Annotated[Path | None, typer.Argument(help="A config; flags override it.")] = None,
+    epsilon: Annotated[float | None, Flag(help="The budget. [default: 3]")] = None,
+    delta: Annotated[float | None, Flag(help="[default: 1e-6]")] = None,
+    teachers: Annotated[int | None, Flag(help="Number of shards. [default: 2000]")] = None,
+    queries: Annotated[int | None, Flag(help="Questions over all rounds. [default: 10000]")] = None,
+    recipe: Annotated[str | None, Flag(help="seqpate or hellinger. [default: hellinger]")] = None,
+    unit: Annotated[str | None, Flag(help="user or record. [default: user]")] = None,
+    units: Annotated[int | None, Flag(help="How many units there are, as declared by you.")] = None,
+    sentences: Annotated[int | None, Flag(help="How many private sentences there are, as declared by you.")] = None,
+    one_unit_per_teacher: Annotated[
+        bool | None, Flag("--one-unit-per-teacher", help="No shard can ever hold two units: less noise.")
+    ] = None,
+    clip: Annotated[float | None, Flag(help="hellinger: joint clip C of a teacher's residuals.")] = None,
+    candidates: Annotated[int | None, Flag(help="Candidate tokens per question. [default: 50]")] = None,
+    noise: Annotated[str | None, Flag(help="gaussian, or laplace (seqpate only). [default: gaussian]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Noise, effective tokens, feasible or not and why. Counts nothing: numbers are declared."""
+    import dataclasses
+
+    from hearsay.accounting import plan as plans
+
+    given = {key: value for key, value in locals().items() if value is not None}
+    base = plans.Request()
+    if config is not None:
+        from hearsay.config import load
+
+        base = load(config).plan_request()
+    names = {field.name for field in dataclasses.fields(plans.Request)}
+    made = plans.make(dataclasses.replace(base, **{key: value for key, value in given.items() if key in names}))
+    for warning in made.warnings:
+        warn(warning)
+    if as_json:
+        print_json(made.to_json())
+    else:
+        _show(made)
+
+
+def _show(made: "plans.Plan") -> None:  # type: ignore[name-defined]  # noqa: F821
+    rows = [
+        (
+            "guarantee",
+            f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), {made.adjacency}: {made.unit}",
+        ),
+        ("questions", f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"),
+        ("sensitivity", f"{made.sensitivity:.4g} per question"),
+        ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
+        ("effective tokens", f"{made.effective_tokens:,.0f}"),
+        (
+            "sentences",
+            f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared",
+        ),
+        ("feasible", f"{'yes' if made.feasible else 'NO'}: {made.why}"),
+        ("suits", made.suits),
+    ]
+    for name, text in rows:
+        print(f"{name:>17}  {text}")

@@ -1,0 +1,103 @@
+"""What `init` writes and `doctor` looks at."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hearsay.config import Config, commented_yaml, load
+from hearsay.errors import BadInput, ConfigError, HearsayError
+from hearsay.run import installed, write_text
+
+EXAMPLE: dict[str, Any] = {
+    "data": {"private": ["private.jsonl"], "public": ["public.jsonl"], "units": 5000, "sentences": 60000},
+    "privacy": {"corpus": "my-corpus"},
+    "teachers": {"count": 500},
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    what: str
+    ok: bool
+    found: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def write_config(folder: Path, task: str) -> Path:
+    if task != "generate":
+        raise ConfigError(f"--task is {task!r}; need generate")
+    path = folder / "hearsay.yaml"
+    if path.exists():
+        raise BadInput(f"{path} exists already; edit it, or name another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, commented_yaml(EXAMPLE))
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}; name another folder") from error
+    return path
+
+
+def checks(config_path: Path | None) -> list[Check]:
+    found = [_python(), _package("torch"), _package("transformers"), _package("dp-accounting"), _machine(), _home()]
+    if config_path is None:
+        return found
+    try:
+        config = load(config_path)
+    except HearsayError as error:
+        return [*found, Check("config", False, str(error))]
+    return [*found, Check("config", True, str(config_path)), *_config_checks(config)]
+
+
+def _python() -> Check:
+    return Check("Python", sys.version_info >= (3, 11), f"{sys.version.split()[0]} (need 3.11 or later)")
+
+
+def _package(name: str) -> Check:
+    version = installed(name)
+    return Check(name, version is not None, version or f"missing; type: pip install {name}")
+
+
+def _machine() -> Check:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    device = "cpu"
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+    return Check("machine", True, f"{os.cpu_count()} cores, {memory:.0f} GiB, device {device}")
+
+
+def _home() -> Check:
+    from hearsay.accounting.identity import home
+
+    folder = home()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 2**30
+    writable = os.access(existing, os.W_OK)
+    return Check("ledgers", writable, f"{folder} {'writable' if writable else 'NOT writable'}, {free:.0f} GiB free")
+
+
+def _config_checks(config: Config) -> list[Check]:
+    from hearsay.accounting import plan
+    from hearsay.reading import Columns, check_schema
+
+    user = config.data.user if config.privacy.unit == "user" else None
+    found = []
+    for name, paths in (("private data", config.data.private), ("public data", config.data.public)):
+        columns = Columns(text=config.data.text, user=user)
+        found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))  # type: ignore[misc]
+    found.append(_try("plan", lambda: plan.make(config.plan_request()).why))
+    return found
+
+
+def _try(what: str, check: Any) -> Check:
+    try:
+        return Check(what, True, str(check() or "columns found"))
+    except HearsayError as error:
+        return Check(what, False, str(error))

@@ -1,0 +1,221 @@
+"""Every setting, once: its type is the check, its description the help text and the comment in `hearsay init`.
+
+Privacy settings and compute settings are different types, so that no speed knob can change a guarantee. Numbers of
+units and sentences are *declared*: hearsay never counts private rows for you, because a count is a release.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from hearsay.accounting import plan
+from hearsay.errors import ConfigError
+
+Positive = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Data(_Section):
+    private: list[Path] = Field(min_length=1, description="private files: jsonl, csv, parquet (.gz .xz .bz2), datasets")
+    public: list[Path] = Field(min_length=1, description="public files of OTHER units; only their prefixes are used")
+    text: str = Field("text", description="column that holds the text")
+    user: str | None = Field("user", description="column that says whose row it is; needed for unit: user")
+    units: Positive = Field(description="how many units the private files hold, as declared by you (never counted)")
+    sentences: Positive = Field(description="how many private rows there are, as declared by you (never counted)")
+    cap: Positive = Field(200, description="rows one unit may contribute; further ones are ignored")
+    prefix_tokens: Positive = Field(4, description="tokens of a public text that are used as a prefix")
+    min_tokens: Positive = Field(8, description="shorter sentences are left out")
+    max_tokens: Positive = Field(40, description="longer sentences are cut")
+
+    @field_validator("private", "public", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | Path) else value
+
+    @model_validator(mode="after")
+    def _prefix_fits(self) -> "Data":
+        if not self.prefix_tokens < self.min_tokens <= self.max_tokens:
+            raise ValueError(
+                f"prefix_tokens {self.prefix_tokens}, min_tokens {self.min_tokens}, max_tokens {self.max_tokens}: "
+                "need prefix < min <= max, or there is nothing after the prefix to learn"
+            )
+        return self
+
+
+class Privacy(_Section):
+    """What is promised. Nothing here changes speed."""
+
+    epsilon: float = Field(3.0, gt=0, description="the budget of the whole corpus, over all runs")
+    delta: float = Field(1e-6, gt=0, lt=1, description="chance of a worse loss; well below 1 / units")
+    unit: Literal["user", "record"] = Field("user", description="who is protected: a user with all rows, or one record")
+    corpus: str = Field(min_length=1, description="a name of your choice; its ledger counts every run on it")
+    secrets: Path | None = Field(None, description="file of phrases to report on (one per line), for your eyes only")
+
+
+class Teachers(_Section):
+    count: Positive = Field(description="number of shards; public. About sentences / 300")
+    rank: Positive = Field(8, description="rank of a teacher's adapter")
+    blocks: Positive = Field(2, description="how many top blocks of the model carry adapters")
+    epochs: float = Field(3.0, gt=0, description="passes over a shard of the declared average size")
+    learning_rate: float = Field(3e-3, gt=0, description="teachers' learning rate")
+
+
+class Ask(_Section):
+    recipe: Literal["seqpate", "hellinger"] = Field("hellinger", description="seqpate (the paper), hellinger (better)")
+    rounds: Positive = Field(1, description="hellinger: rounds on the student's own text, teachers restarted from it")
+    questions: Positive = Field(6000, description="positions asked per round")
+    pseudo: Positive = Field(2000, description="pseudo sentences completed from public prefixes")
+    candidates: Annotated[int, Field(ge=2)] = Field(50, description="most candidate tokens per question")
+    top_p: Share | None = Field(0.95, description="keep the student's likeliest tokens up to this mass; null for top-k")
+    selection: Literal["rank", "all"] = Field("all", description="ask only where the student ranks the label badly")
+    rank_threshold: Positive = Field(10, description="what `badly` means for selection: rank")
+    aggregate: Literal["mean", "vote"] = Field("mean", description="seqpate: mean of probabilities, or one vote each")
+    noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace only with seqpate")
+    clip: float | Literal["rehearsal"] | None = Field(
+        None, description="hellinger: joint clip C of a teacher's residuals; `rehearsal` finds it on public text"
+    )
+    holdout: float = Field(0.1, ge=0, lt=0.5, description="share of the questions kept to choose the stopping step")
+
+    @model_validator(mode="after")
+    def _recipes(self) -> "Ask":
+        if self.recipe == "seqpate" and (self.clip is not None or self.rounds != 1):
+            raise ValueError("recipe seqpate asks one round without clip; remove them or use recipe hellinger")
+        if self.recipe == "hellinger" and (self.noise == "laplace" or self.aggregate == "vote"):
+            raise ValueError("noise laplace and aggregate vote belong to recipe seqpate")
+        return self
+
+
+class Student(_Section):
+    loss: Literal["kl", "ce", "hellinger"] | None = Field(
+        None, description="null: what the recipe calls for; kl or ce (hard label) with seqpate"
+    )
+    pseudo_loss: bool = Field(True, description="also learn the pseudo sentences themselves (seqpate)")
+    weight: float = Field(20.0, ge=0, description="weight of the teachers' loss beside the pseudo loss (lambda)")
+    rank: Positive = Field(8, description="rank of the student's adapter")
+    warmup_steps: int = Field(100, ge=0, description="steps on pseudo sentences before the first question")
+    steps: Positive = Field(400, description="most steps on the answers, per round")
+    learning_rate: float = Field(2e-3, gt=0, description="student's learning rate")
+
+
+class Compute(_Section):
+    """How fast, where. Nothing here may change what is promised."""
+
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1 ...")
+    block: Positive | None = Field(None, description="teachers per launch; null: chosen for the device")
+    compile: bool = Field(False, description="torch.compile; pays on a GPU for long runs")
+    seed: int = Field(0, description="seed of everything public (never of the noise)")
+
+
+class Config(_Section):
+    task: Literal["generate"] = Field("generate", description="what to make: a language model")
+    data: Data
+    privacy: Privacy
+    model: str = Field("embedded", description="embedded, a local folder, or a hub id")
+    teachers: Teachers
+    ask: Ask = Ask()
+    student: Student = Student()
+    compute: Compute = Compute()
+
+    @model_validator(mode="after")
+    def _together(self) -> "Config":
+        if self.privacy.unit == "user" and self.data.user is None:
+            raise ValueError("privacy.unit is user but data.user names no column; name one, or set unit: record")
+        if self.student.loss == "hellinger" and self.ask.recipe == "seqpate":
+            raise ValueError("student.loss hellinger needs square roots: ask.recipe hellinger")
+        if self.student.loss in ("kl", "ce") and self.ask.recipe == "hellinger":
+            raise ValueError("recipe hellinger learns by its own unbiased loss; leave student.loss out")
+        return self
+
+    def plan_request(self) -> plan.Request:
+        """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling."""
+        return plan.Request(
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            unit=self.privacy.unit,
+            recipe=self.ask.recipe,
+            teachers=self.teachers.count,
+            queries=self.ask.questions * self.ask.rounds,
+            units=self.data.units,
+            sentences=self.data.sentences,
+            clip=self.ask.clip if isinstance(self.ask.clip, float) else None,
+            candidates=self.ask.candidates,
+            noise=self.ask.noise,
+        )
+
+
+def load(path: Path) -> Config:
+    """Reads and checks a YAML file; relative data paths are relative to that file."""
+    try:
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no config at {path}; type `hearsay init DIR` to write one") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path} is not readable YAML: {error}") from error
+    if not isinstance(body, dict):
+        raise ConfigError(f"{path} holds no settings; type `hearsay init DIR` for a commented example")
+    try:
+        config = Config.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError(f"{path}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
+    return _resolved(config, path.parent)
+
+
+def _resolved(config: Config, folder: Path) -> Config:
+    def absolute(paths: list[Path]) -> list[Path]:
+        return [path if path.is_absolute() else folder / path for path in paths]
+
+    data = config.data.model_copy(
+        update={"private": absolute(config.data.private), "public": absolute(config.data.public)}
+    )
+    privacy = config.privacy
+    if privacy.secrets and not privacy.secrets.is_absolute():
+        privacy = privacy.model_copy(update={"secrets": folder / privacy.secrets})
+    return config.model_copy(update={"data": data, "privacy": privacy})
+
+
+def _explain(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(where.split(".")[-1], _keys(item["loc"][:-1]), n=1, cutoff=0.4)
+        return f"  {where}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")
+    got = "" if item["type"] == "missing" else f" (got {item['input']!r})"
+    return f"  {where or 'settings'}: {item['msg'].removeprefix('Value error, ')}{got if where else ''}"
+
+
+def _keys(path: tuple[Any, ...]) -> list[str]:
+    section: Any = Config
+    for part in path:
+        section = section.model_fields[part].annotation
+    return list(section.model_fields)
+
+
+def commented_yaml(values: dict[str, Any]) -> str:
+    """A config file with every setting, its default and its meaning; `values` fills what has no default."""
+    lines = []
+    for name, info in Config.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            lines += ["", f"{name}:"]
+            for key, field in kind.model_fields.items():
+                given = values.get(name, {}).get(key, None if field.is_required() else field.default)
+                lines.append(_setting(f"  {key}: {_scalar(given)}", field.description))
+        else:
+            lines.append(_setting(f"{name}: {_scalar(values.get(name, info.default))}", info.description))
+    return "\n".join(lines).lstrip() + "\n"
+
+
+def _setting(text: str, description: str | None) -> str:
+    return f"{text:<34} # {description}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, float) and value < 1e-3:
+        return f"{value:.1e}"  # YAML 1.1 reads 1e-06 as a string, 1.0e-06 as a number
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")

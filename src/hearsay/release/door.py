@@ -1,0 +1,187 @@
+"""The door: the only place where something computed from private text leaves.
+
+    ask ──► answered before? ──yes──► the stored answer, free, for ever
+             │ no
+             ▼
+    sum the bounded contributions (grid.py) ─► add noise (noise.py) ─► store it inside private/draws
+             ▼
+    ledger: check and charge, with the answer's hash, in one transaction ─► move the file to release/answers ─► return
+
+Killed anywhere, the rule holds: nothing is outside private/ without a committed charge; a committed answer is never
+drawn again (its file is moved on the next call); an uncommitted draw is deleted unread.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from hearsay.accounting.bounds import Bound
+from hearsay.accounting.events import Gaussian, Laplace
+from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.errors import BadInput, HearsayError, LedgerError
+from hearsay.release.grid import BoundedSum
+from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request in public terms only. Its identity covers everything that decides the answer's meaning."""
+
+    name: str  # a hash of the public inputs, the plan and the teachers' generation
+    purpose: str
+    bound: Bound
+    questions: int
+    width: int
+    scale: Fraction  # of the noise on the SUM, in grid steps: standard deviation, or Laplace scale
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+
+    @property
+    def event(self) -> Gaussian | Laplace:
+        coordinates = self.questions * self.width
+        if self.noise == "laplace":
+            # A discrete Laplace is the difference of two draws: both count towards the sampler's error.
+            return Laplace(self.bound.sensitivity_l1(), self.scale, 2 * coordinates, self.questions)
+        variance = self.scale**2
+        return Gaussian(self.bound.sensitivity_squared(self.questions), variance, coordinates, self.questions)
+
+    def draw(self, total: Ints) -> Ints:
+        """The noisy answer. Called once per question, ever, except where a draw was deleted unread."""
+        sample = discrete_laplace if self.noise == "laplace" else rounded_normal
+        return total + sample(self.scale, total.size).reshape(total.shape)
+
+
+class Door:
+    def __init__(self, ledger: Ledger, run: str, folder: Path) -> None:
+        self.ledger, self.run, self.folder = ledger, run, folder
+        self.draws = folder / "private" / "draws"
+        self.answers = folder / "release" / "answers"
+        for path in (self.draws, self.answers):
+            path.mkdir(parents=True, exist_ok=True)
+        (folder / "private").chmod(0o700)
+
+    def ask(self, question: Question, contributions: Callable[[], BoundedSum]) -> Ints:
+        """The noisy integer sum [questions, width]; `contributions` runs only if the question is new."""
+        with self._alone():
+            charge = self.ledger.find(self.run, question.name)
+            if charge is None:
+                self._draw(question, contributions)
+                charge = self._commit(question)
+            if charge.event != question.event:
+                raise LedgerError(f"question {question.name[:12]} was charged as another release; it cannot be reused")
+            return self._hand_over(charge)
+
+    def answered(self, name: str) -> bool:
+        return self.ledger.find(self.run, name) is not None
+
+    def _draw(self, question: Question, contributions: Callable[[], BoundedSum]) -> None:
+        path = self._draft(question.name)
+        path.unlink(missing_ok=True)  # a draw that was never charged: deleted unread
+        reached("before sum")
+        total = contributions()
+        if total.bound != question.bound or total.total.shape != (question.questions, question.width):
+            raise LedgerError("the sum that came back is not the one whose sensitivity would be charged")
+        answer = question.draw(total.total.cpu().numpy())
+        reached("before store")
+        _write(path, answer)
+        reached("stored")
+
+    def _commit(self, question: Question) -> Charge:
+        path = self._draft(question.name)
+        try:
+            answer, event = _hash(path), question.event
+            charge = self.ledger.charge(
+                self.run, question.name, event, answer=answer, purpose=question.purpose, folder=self.folder
+            )
+        except HearsayError:
+            path.unlink(missing_ok=True)
+            raise
+        reached("committed")
+        return charge
+
+    def _hand_over(self, charge: Charge) -> Ints:
+        """From here on the answer is public: it was paid for."""
+        inside, outside = self._draft(charge.question), self.answers / f"{charge.question}.npy"
+        if not outside.exists():
+            if not inside.exists():
+                raise LedgerError(f"answer {charge.question[:12]} was paid for (row {charge.row}) but its file is gone")
+            if _hash(inside) != charge.answer:
+                raise LedgerError(f"the stored draw of {charge.question[:12]} is not the one that was charged")
+            inside.replace(outside)
+            _sync_folder(self.answers)
+            reached("moved")
+        if _hash(outside) != charge.answer:
+            raise LedgerError(f"{outside.name} was changed after it was charged (row {charge.row})")
+        answer: Ints = np.load(outside, allow_pickle=False)
+        return answer
+
+    def sweep(self) -> None:
+        """Deletes uncommitted draws unread and hands over committed ones: what a restarted run does first."""
+        with self._alone():
+            for path in self.draws.iterdir():
+                charge = self.ledger.find(self.run, path.stem)
+                if charge is None or path.suffix != ".npy":
+                    path.unlink()
+                else:
+                    self._hand_over(charge)
+
+    def _draft(self, name: str) -> Path:
+        return self.draws / f"{name}.npy"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One asker per run directory at a time, so that two processes never draw for the same question."""
+        with (self.folder / "private" / ".door.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def reached(step: str) -> None:
+    """Does nothing: the seam at which tests kill the process."""
+
+
+def check_answers(ledger: Ledger, run: str, folder: Path) -> list[str]:
+    """For `ledger verify RUN`: every released file has its committed charge, unchanged."""
+    charged = {charge.question: charge for charge in ledger.charges(run)}
+    problems = []
+    for path in sorted((folder / "release" / "answers").glob("*")):
+        charge = charged.get(path.stem)
+        if charge is None:
+            problems.append(f"release/answers/{path.name} has no committed charge")
+        elif _hash(path) != charge.answer:
+            problems.append(f"release/answers/{path.name} is not the answer charged in row {charge.row}")
+    return problems
+
+
+def _write(path: Path, answer: Ints) -> None:
+    draft = path.with_suffix(".draft")
+    try:
+        with draft.open("wb") as file:
+            np.save(file, answer, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadInput(f"cannot store an answer in {path.parent}: {error.strerror}; nothing was charged") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,67 @@
+"""Bounded vectors on an integer grid, and their exact sum.
+
+Values are rounded towards zero, so rounding can only shrink a norm; then the bound is checked *in integers*, because
+float (and still more bfloat16) sums of probabilities can exceed 1. Integer sums do not depend on their order, hence
+not on waves, workers or retries. A vector that breaks its bound stops the release; the message says nothing about it.
+"""
+
+import torch
+from torch import Tensor
+
+from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.errors import HearsayError
+
+
+class BoundBroken(HearsayError):
+    """A programming error, never a matter of data: scaling comes before rounding and must have made it fit."""
+
+
+class BoundedSum:
+    """Adds slots' vectors [slots, questions, width]; holds nothing but the integer sum."""
+
+    def __init__(self, bound: Bound, questions: int, width: int, device: torch.device | str = "cpu") -> None:
+        self.bound = bound
+        self.questions = questions
+        self.total = torch.zeros((questions, width), dtype=torch.int64, device=device)
+
+    def add(self, vectors: Tensor) -> None:
+        steps = on_grid(vectors, self.bound)
+        if steps.shape[1:] != self.total.shape:
+            raise BoundBroken(f"vectors of shape {tuple(steps.shape[1:])} for a sum of {tuple(self.total.shape)}")
+        self.total += steps.sum(dim=0)
+
+
+def on_grid(vectors: Tensor, bound: Bound) -> Tensor:
+    """[slots, questions, width] floats -> integers that obey the bound."""
+    if vectors.dim() != 3:
+        raise BoundBroken(f"contributions of shape {tuple(vectors.shape)}; need [slots, questions, width]")
+    # A teacher that diverged contributes zero. Stopping instead would tell the world that someone's text broke it.
+    finite = torch.isfinite(vectors).flatten(1).all(dim=1)[:, None, None]
+    vectors = torch.where(finite, vectors, torch.zeros_like(vectors))
+    steps = torch.trunc(_shrunk(vectors.double(), bound) * STEPS).long()
+    check(steps, bound)
+    return steps
+
+
+def _shrunk(vectors: Tensor, bound: Bound) -> Tensor:
+    """Scales what is too long down to its bound, a hair below it to absorb float error; leaves the rest alone."""
+    if bound.kind == "residual":
+        norm = vectors.flatten(1).norm(dim=1)[:, None, None]
+        limit = float(bound.clip) * vectors.shape[1] ** 0.5
+    else:
+        order = 1 if bound.kind == "probability" else 2
+        norm, limit = torch.linalg.vector_norm(vectors, ord=order, dim=2, keepdim=True), 1.0
+    return vectors * (limit * (1 - 1e-12) / norm.clamp_min(1e-300)).clamp_max(1.0)
+
+
+def check(steps: Tensor, bound: Bound) -> None:
+    """The bound itself, in integers: the line an auditor looks for."""
+    squares = (steps * steps).sum(dim=2)
+    if bound.kind == "residual":
+        good = squares.sum(dim=1) <= bound.norm_squared(steps.shape[1])
+    else:
+        good = (squares <= bound.norm_squared(1)).all(dim=1) & (steps >= 0).flatten(1).all(dim=1)
+        if bound.kind == "probability":
+            good &= (steps.sum(dim=2) <= STEPS).all(dim=1)
+    if not bool(good.all()):
+        raise BoundBroken("a contribution exceeds its bound; nothing was released")

@@ -1,0 +1,124 @@
+"""The run directory: where stages hand over through files, so that resume, the page and an auditor see the same thing.
+
+config.yaml  environment.json  progress.jsonl  run.json  ledger-head.json
+private/     shards, teachers, uncommitted draws; mode 0700; may be destroyed at any time after the last answer
+internal/    measurements that read private hold-out: for the owner's eyes, not covered by the guarantee
+release/     answers, student/, statement: covered by the ledger, safe to share
+"""
+
+import fcntl
+import json
+import os
+import platform
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from hearsay.errors import BadInput, ConfigError
+
+PACKAGES = ("hearsay", "torch", "transformers", "peft", "numpy", "dp-accounting", "mpmath")
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    id: str
+    ledger: Path
+
+    @property
+    def private(self) -> Path:
+        return self.folder / "private"
+
+    @property
+    def internal(self) -> Path:
+        return self.folder / "internal"
+
+    @property
+    def release(self) -> Path:
+        return self.folder / "release"
+
+    def note(self, stage: str, **public: Any) -> None:
+        """One line of progress: public settings and times only. Nothing computed from private text may come here."""
+        line = {"time": round(time.time(), 3), "stage": stage, **public}
+        with (self.folder / "progress.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process works on a run directory at a time."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(f"another process is working on {self.folder}; wait for it or stop it") from None
+            yield
+
+
+def begin(folder: Path, config_text: str, ledger: Path) -> Run:
+    """Creates the directory, or takes up the one that is there if its settings are the same."""
+    if (folder / "run.json").exists():
+        return _take_up(folder, config_text, ledger)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BadInput(f"{folder} is not empty and not a run directory; name another with --out")
+        for name in ("internal", "release"):
+            (folder / name).mkdir()
+        (folder / "private").mkdir(mode=0o700)
+        run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
+        write_text(folder / "config.yaml", config_text)
+        write_text(folder / "environment.json", json.dumps(environment(), indent=1))
+        write_text(folder / "run.json", json.dumps({"id": run.id, "ledger": str(run.ledger)}))
+    except OSError as error:
+        raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
+    return run
+
+
+def open_run(folder: Path) -> Run:
+    try:
+        body = json.loads((folder / "run.json").read_text())
+        return Run(folder.resolve(), body["id"], Path(body["ledger"]))
+    except (OSError, ValueError, KeyError):
+        raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
+
+
+def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
+    run = open_run(folder)
+    if (folder / "config.yaml").read_text() != config_text:
+        raise ConfigError(f"{folder} was begun with other settings (see its config.yaml); name another with --out")
+    if run.ledger != ledger.resolve():
+        raise ConfigError(f"{folder} is charged to {run.ledger}; continue with that ledger, or name another --out")
+    return run
+
+
+def environment() -> dict[str, Any]:
+    return {
+        "python": sys.version.split()[0],
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "packages": {name: installed(name) for name in PACKAGES},
+    }
+
+
+def installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all: a killed run leaves no half-written file."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
