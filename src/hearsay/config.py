@@ -119,9 +119,9 @@ class Config(_Section):
     privacy: Privacy
     model: str = Field("embedded", description="embedded, a local folder, or a hub id")
     teachers: Teachers
-    ask: Ask = Ask()
-    student: Student = Student()
-    compute: Compute = Compute()
+    ask: Ask = Field(default_factory=lambda: Ask.model_validate({}))
+    student: Student = Field(default_factory=lambda: Student.model_validate({}))
+    compute: Compute = Field(default_factory=lambda: Compute.model_validate({}))
 
     @model_validator(mode="after")
     def _together(self) -> "Config":

@@ -28,9 +28,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _hearsay(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
 ) -> None:
     pass

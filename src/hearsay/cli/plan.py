@@ -1,7 +1,7 @@
 """`hearsay plan`: what a budget buys, before anything private is read."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,20 +50,18 @@ def plan(
         _show(made)
 
 
-def _show(made: "plans.Plan") -> None:  # type: ignore[name-defined]  # noqa: F821
+def _show(made: Any) -> None:
     rows = [
         (
             "guarantee",
-            f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), {made.adjacency}: {made.unit}",
+            f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}",
         ),
+        ("neighbours", made.adjacency),
         ("questions", f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"),
         ("sensitivity", f"{made.sensitivity:.4g} per question"),
         ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
         ("effective tokens", f"{made.effective_tokens:,.0f}"),
-        (
-            "sentences",
-            f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared",
-        ),
+        ("sentences", f"{made.sentences_per_teacher or 0:.0f} per teacher"),
         ("feasible", f"{'yes' if made.feasible else 'NO'}: {made.why}"),
         ("suits", made.suits),
     ]

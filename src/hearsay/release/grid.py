@@ -51,7 +51,8 @@ def _shrunk(vectors: Tensor, bound: Bound) -> Tensor:
     else:
         order = 1 if bound.kind == "probability" else 2
         norm, limit = torch.linalg.vector_norm(vectors, ord=order, dim=2, keepdim=True), 1.0
-    return vectors * (limit * (1 - 1e-12) / norm.clamp_min(1e-300)).clamp_max(1.0)
+    shrunk: Tensor = vectors * (limit * (1 - 1e-12) / norm.clamp_min(1e-300)).clamp_max(1.0)
+    return shrunk
 
 
 def check(steps: Tensor, bound: Bound) -> None:

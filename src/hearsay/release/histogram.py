@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from hearsay.accounting.bounds import STEPS, Bound
-from hearsay.release.door import Ints
 from hearsay.release.grid import BoundedSum
+from hearsay.release.noise import Ints
 
 OTHER = "other"
 ONE_UNIT = Bound("probability", alone=True)  # each unit is a slot of its own: adding one adds its vector

@@ -56,8 +56,8 @@ def rounded_normal(sigma: Fraction, size: int, entropy: Entropy = os.urandom) ->
 def discrete_laplace(scale: Fraction, size: int, entropy: Entropy = os.urandom) -> Ints:
     """`size` independent values with P(k) proportional to exp(-|k| / scale): the difference of two geometrics."""
     _check_scale(scale)
-    one = _draw(_EXPONENTIAL, scale, Fraction(0), 2 * size, entropy, signed=False)
-    return one[:size] - one[size:]
+    both = _draw(_EXPONENTIAL, scale, Fraction(0), 2 * size, entropy, signed=False)
+    return both[:size] - both[size:]
 
 
 def _check_scale(scale: Fraction) -> None:
@@ -100,7 +100,8 @@ def _candidates(law: _Law, scale: Fraction, offset: Fraction, n: int, entropy: E
         accepted[i], values[i] = exact is not None, exact or 0
     if signed:
         np.negative(values, out=values, where=(v_word & np.uint64(1)).astype(bool))
-    return values[accepted]
+    kept: Ints = values[accepted]
+    return kept
 
 
 def _decide(law: _Law, scale: Fraction, offset: Fraction, u: int, x: int, v: int, entropy: Entropy) -> int | None:

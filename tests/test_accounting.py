@@ -1,0 +1,232 @@
+"""The arithmetic against independent implementations: mpmath at 50 digits, dp-accounting's PLD, Opacus's PRV."""
+
+import math
+import random
+from fractions import Fraction
+
+import mpmath
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as plds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearsay.accounting import budget, costs, events, gaussian, plan, verify
+from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.accounting.events import Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
+from hearsay.errors import BudgetError, ConfigError, LedgerError
+
+CASES = 1200
+
+
+def _cases(n: int, least_delta: float = 1e-12) -> list[tuple[float, float, int]]:
+    draw = random.Random(20)
+    return [
+        (
+            10 ** draw.uniform(-2, math.log10(50)),
+            10 ** draw.uniform(math.log10(least_delta), -3),
+            draw.randint(1, 10**6),
+        )
+        for _ in range(n)
+    ]
+
+
+def test_mu_epsilon_delta_and_sigma_agree_with_50_digits_and_are_never_unsafe() -> None:
+    with mpmath.workdps(50):
+        for epsilon, delta, queries in _cases(CASES):
+            mu = gaussian.mu_of(epsilon, delta)
+            assert verify.mpmath_delta(mpmath.mpf(mu), mpmath.mpf(epsilon)) <= delta
+            assert verify.mpmath_delta(mpmath.mpf(mu) * (1 + mpmath.mpf(10) ** -6), mpmath.mpf(epsilon)) > delta
+            back = gaussian.epsilon_of(mu, delta)
+            assert verify.mpmath_delta(mpmath.mpf(mu), mpmath.mpf(back)) <= delta
+            assert verify.mpmath_delta(mpmath.mpf(mu), mpmath.mpf(back) * (1 - mpmath.mpf(10) ** -6)) > delta
+            exact = verify.mpmath_delta(mpmath.mpf(mu), mpmath.mpf(epsilon))
+            assert gaussian.delta_of(mu, epsilon) == pytest.approx(float(exact), rel=1e-6)
+            sigma = gaussian.sigma_for(epsilon, delta, math.sqrt(2), queries)
+            spent = math.sqrt(2 * queries) / sigma
+            assert mu * (1 - 1e-6) <= spent <= mu
+
+
+def test_gaussians_agree_with_dp_accounting() -> None:
+    for epsilon, delta, _ in _cases(60, least_delta=1e-9):
+        mu = gaussian.mu_of(epsilon, delta)
+        if mu < 0.02:
+            continue  # below this a grid of 1e-4 on the privacy loss is too coarse to say anything
+        upper = plds.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4, pessimistic_estimate=True)
+        lower = plds.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4, pessimistic_estimate=False)
+        assert lower.get_epsilon_for_delta(delta) <= epsilon <= upper.get_epsilon_for_delta(delta) * (1 + 1e-8)
+
+
+def _random_mix(draw: random.Random) -> list[events.Event]:
+    return [
+        Gaussian(Fraction(2), Fraction(draw.uniform(3, 60)).limit_denominator(10**6) ** 2, 1),
+        Laplace(Fraction(1), Fraction(draw.uniform(2, 40)).limit_denominator(10**6), 1),
+        RandomizedResponse(draw.randint(2, 9), Fraction(draw.uniform(0.52, 0.9)).limit_denominator(10**4)),
+        SubsampledGaussian(Fraction(draw.randint(1, 30), 100), Fraction(draw.randint(10, 40), 10), draw.randint(1, 60)),
+    ]
+
+
+def test_mixes_lie_between_the_optimistic_and_the_pessimistic_pld() -> None:
+    draw = random.Random(7)
+    for _ in range(12):
+        mix, delta = _random_mix(draw), 10 ** draw.uniform(-9, -4)
+        ours = costs.compose(mix).get_epsilon_for_delta(delta)
+        assert costs.compose(mix, 1e-3, optimistic=True).get_epsilon_for_delta(delta) <= ours
+        assert ours <= costs.compose(mix, 1e-3).get_epsilon_for_delta(delta) * (1 + 1e-9)
+        # The filter's covering Gaussian for the pure ones must never claim less than their own loss distribution.
+        pure = [event for event in mix if not isinstance(event, SubsampledGaussian)]
+        mu = math.sqrt(sum(costs.mu_squared(event) for event in pure))
+        assert gaussian.epsilon_of(mu, delta) >= costs.compose(pure, optimistic=True).get_epsilon_for_delta(delta)
+
+
+def test_subsampled_gaussians_agree_with_opacus_prv() -> None:
+    from opacus.accountants import PRVAccountant
+    from opacus.accountants.analysis.prv import prvs
+    from opacus.accountants.analysis.prv.compose import compose_heterogeneous  # noqa: F401  (a moved API fails here)
+
+    assert prvs
+    draw = random.Random(11)
+    for _ in range(50):
+        rate, noise, steps = draw.uniform(0.01, 0.3), draw.uniform(0.9, 4), draw.randint(5, 400)
+        accountant = PRVAccountant()
+        accountant.history = [(noise, rate, steps)]
+        theirs = accountant.get_epsilon(delta=1e-6)
+        event = SubsampledGaussian(Fraction(rate), Fraction(noise), steps)
+        ours = costs.pld(event, 1e-3).get_epsilon_for_delta(1e-6)
+        # PRV adds its error bound (eps_error 0.01) on top; ours is an upper bound of the same quantity.
+        assert theirs - 0.03 <= ours * (1 + 0.02)
+        assert ours <= theirs * 1.02 + 0.02
+
+
+@given(st.floats(0.01, 20), st.integers(2, 40))
+def test_the_covering_gaussian_covers_randomized_response(epsilon: float, answers: int) -> None:
+    """For every epsilon, delta of the covering Gaussian is at least that of the worst epsilon-DP mechanism."""
+    mu = gaussian.mu_of_pure(epsilon)
+    keep = math.exp(epsilon) / (math.exp(epsilon) + answers - 1)
+    assert costs.pure_epsilon(RandomizedResponse(answers, Fraction(keep))) == pytest.approx(epsilon, rel=1e-6)
+    for other in (0.0, epsilon / 3, epsilon * 0.9):
+        worst = (math.exp(epsilon) - math.exp(other)) / (1 + math.exp(epsilon))
+        assert gaussian.delta_of(mu, other) >= worst * (1 - 1e-7)
+
+
+def test_stated_figures() -> None:
+    """The table every reader will check first (delta 1e-6), and the phrase whose epsilon was scaled linearly."""
+    table = {0.4: 0.1007, 0.5: 0.1241, 1: 0.2367, 2: 0.4483, 3: 0.6477, 4: 0.8379, 5: 1.0204, 8: 1.5315}
+    for epsilon, mu in table.items():
+        assert gaussian.mu_of(epsilon, 1e-6) == pytest.approx(mu, abs=5e-5)
+    mu = gaussian.mu_of(3, 1e-6)
+    assert gaussian.guess_rate(mu) == pytest.approx(0.627, abs=5e-4)
+    assert gaussian.epsilon_of(gaussian.group(mu, 2), 1e-6) == pytest.approx(6.58, abs=5e-3)
+    sigma = gaussian.sigma_for(2.85, 1e-6, math.sqrt(2), 1000)
+    assert gaussian.phrase_epsilon(sigma, math.sqrt(2), 1000, 9, 1e-6) == pytest.approx(41.2, abs=0.05)
+    six = math.sqrt(2) / 6
+    assert gaussian.epsilon_of(six, 1e-6) == pytest.approx(1.00, abs=0.01)
+    assert gaussian.epsilon_of(six * math.sqrt(6000), 1e-6) == pytest.approx(253, abs=1)
+
+
+def test_phrase_delta_matches_the_papers_formula() -> None:
+    """delta(eps, n) = Phi(n/(sqrt 2 s) - eps s/(sqrt 2 n)) - e^eps Phi(-n/(sqrt 2 s) - eps s/(sqrt 2 n)), one query."""
+    sigma, n, epsilon = 7.0, 3, 2.0
+    with mpmath.workdps(30):
+        a, b = mpmath.mpf(n) / (mpmath.sqrt(2) * sigma), epsilon * sigma / (mpmath.sqrt(2) * n)
+        paper = mpmath.ncdf(a - b) - mpmath.exp(epsilon) * mpmath.ncdf(-a - b)
+    assert gaussian.delta_of(gaussian.group(math.sqrt(2) / sigma, n), epsilon) == pytest.approx(float(paper), rel=1e-9)
+
+
+def test_classic_bound_is_looser_and_limited() -> None:
+    assert gaussian.classic_sigma(0.5, 1e-6, 1) > gaussian.sigma_for(0.5, 1e-6, 1)
+    with pytest.raises(ConfigError, match="epsilon in"):
+        gaussian.classic_sigma(3, 1e-6, 1)
+
+
+def test_group_and_basic_composition() -> None:
+    assert costs.basic([(1, 1e-6), (2, 1e-7)]) == (3, pytest.approx(1.1e-6))
+    epsilon, delta = costs.group_privacy(1.0, 1e-6, 3)
+    assert epsilon == 3 and delta == pytest.approx(1e-6 * (1 + math.e + math.e**2))
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
+def test_bad_epsilon(epsilon: float) -> None:
+    with pytest.raises(ConfigError, match="epsilon"):
+        gaussian.mu_of(epsilon, 1e-6)
+
+
+def test_events_survive_json_and_unknown_ones_are_refused() -> None:
+    for event in [*_random_mix(random.Random(1)), NoisyMax(Fraction(1), Fraction(9, 7), True)]:
+        assert events.from_json(events.to_json(event)) == event
+    good = events.to_json(NoisyMax(Fraction(1), Fraction(2)))
+    for change in ({"event": "unheard"}, {"version": 9}, {"extra": 1}):
+        with pytest.raises(LedgerError):
+            events.from_json({**good, **change})
+
+
+def test_impossible_events_are_not_charged() -> None:
+    for event in (
+        Gaussian(Fraction(0), Fraction(1), 1), Gaussian(Fraction(1), Fraction(1), 0), Laplace(Fraction(1), Fraction(0), 1),
+        RandomizedResponse(3, Fraction(1, 4)), SubsampledGaussian(Fraction(2), Fraction(1)),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError):
+            costs.mu_squared(event)
+
+
+def test_budgets() -> None:
+    plain = budget.make(3, 1e-6)
+    assert plain.epsilon_spent(plain.capacity, 0) <= 3
+    assert plain.epsilon_spent(plain.capacity * 2, 0) > 3
+    with pytest.raises(BudgetError, match="committed"):
+        plain.cost(SubsampledGaussian(Fraction(1, 10), Fraction(2), 10))
+    renyi = budget.make(3, 1e-6, "renyi")
+    mu = math.sqrt(2 * renyi.capacity / renyi.order)
+    assert 0.9 * gaussian.mu_of(3, 1e-6) < mu < gaussian.mu_of(3, 1e-6)
+    assert renyi.cost(SubsampledGaussian(Fraction(1, 10), Fraction(2), 10)) > 0
+
+
+def test_a_committed_schedule_leaves_what_its_loss_distribution_leaves() -> None:
+    schedule = (SubsampledGaussian(Fraction(1, 10), Fraction(2), 20),)
+    beside = budget.make(3, 1e-6, schedule=schedule)
+    assert 0.3 < math.sqrt(beside.capacity) < gaussian.mu_of(3, 1e-6)
+    whole = costs.compose([*schedule, Gaussian(beside.capacity, Fraction(1), 1)])
+    assert whole.get_delta_for_epsilon(3) <= 1e-6
+    assert budget.from_json(budget.to_json(beside)) == beside
+    with pytest.raises(BudgetError, match="schedule alone"):
+        budget.make(0.1, 1e-6, schedule=schedule)
+
+
+def test_sensitivities() -> None:
+    """sqrt 2 for non-negative vectors, 2C for residuals, 1 and C where a slot holds at most one unit."""
+    for bound, per_query in (
+        (Bound("root"), math.sqrt(2)), (Bound("probability"), math.sqrt(2)), (Bound("root", alone=True), 1),
+        (Bound("residual", clip=Fraction(2, 5)), 0.8), (Bound("residual", alone=True, clip=Fraction(2, 5)), 0.4),
+    ):  # fmt: skip
+        assert math.sqrt(bound.sensitivity_squared(100) / 100) / STEPS == pytest.approx(per_query, rel=1e-9)
+    assert Bound("probability").sensitivity_l1() == 2 * STEPS
+    with pytest.raises(ConfigError, match="Laplace"):
+        Bound("root").sensitivity_l1()
+
+
+@given(st.integers(1, 10**6), st.floats(1e-6, 10), st.sampled_from(["gaussian", "laplace"]))
+def test_a_planned_scale_never_costs_more_than_it_may(queries: int, mu: float, noise: str) -> None:
+    bound, allowed = Bound("probability"), Fraction(mu) ** 2
+    scale = plan.scale_for(bound, queries, allowed, noise)
+    event: events.Event = Gaussian(bound.sensitivity_squared(queries), scale**2, 1, queries)
+    if noise == "laplace":
+        event = Laplace(bound.sensitivity_l1(), scale, 1, queries)
+    assert costs.mu_squared(event) <= allowed + costs.UNIT
+
+
+def test_plan_says_noise_tokens_and_why() -> None:
+    made = plan.make(plan.Request(teachers=2000, queries=3000, recipe="seqpate"))
+    assert made.noise_std_sum == pytest.approx(math.sqrt(2 * 3000) / gaussian.mu_of(3, 1e-6), rel=1e-5)
+    assert made.noise_std_mean == pytest.approx(made.noise_std_sum / 2000)
+    assert not made.feasible and "negative" in made.why
+    hellinger = plan.make(plan.Request(teachers=437))
+    assert hellinger.effective_tokens == pytest.approx(437**2 * hellinger.mu**2 / 8, rel=1e-6)
+    assert hellinger.feasible and not plan.make(plan.Request(teachers=436)).feasible
+    alone = plan.make(plan.Request(teachers=437, one_unit_per_teacher=True))
+    assert alone.sensitivity == pytest.approx(1) and alone.effective_tokens > hellinger.effective_tokens
+    assert plan.make(plan.Request(queries=10**6)).effective_tokens == pytest.approx(
+        plan.make(plan.Request(queries=10)).effective_tokens, rel=1e-4
+    )
+    assert "declared" not in plan.make(plan.Request(units=9000, sentences=600_000)).suits
+    assert plan.make(plan.Request(units=10**6)).warnings and not plan.make(plan.Request(units=10**4)).warnings
+    with pytest.raises(ConfigError, match="one teacher per unit"):
+        plan.make(plan.Request(units=100))
