@@ -74,6 +74,11 @@ def globally_deduped(rows: list[Row], setting: PartitionSettings) -> Shards:
     return hashed(list(first.values()), setting)
 
 
+def globally_capped(rows: list[Row], setting: PartitionSettings) -> Shards:
+    """A cap on the whole corpus before a proper hash partition."""
+    return hashed(rows[:8], setting)
+
+
 # few users and few texts, so that duplicates inside and across units are common; some texts too short, some too long
 TEXTS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6).map(" ".join)
 LABELS = st.lists(st.sampled_from(["x", "y", "unknown"]), max_size=2).map(tuple)
@@ -109,9 +114,9 @@ def test_one_unit_changes_its_own_shard_only(case: tuple) -> None:
     assert set(shards_changed(hashed, case)) <= {own}
 
 
-@pytest.mark.parametrize("wrong", [round_robin, globally_deduped])
+@pytest.mark.parametrize("wrong", [round_robin, globally_deduped, globally_capped])
 def test_the_property_can_fail(wrong: Callable[[list[Row], PartitionSettings], Shards]) -> None:
-    """Negative control: the same check finds a counterexample to a balanced split and to global deduplication."""
+    """Negative control: the same check refutes a balanced split, global deduplication and a global cap."""
     by_user = st.tuples(ROWS, st.integers(0, 39), st.just(BASE))
     search = settings(max_examples=2000, phases=[Phase.generate], database=None)  # any counterexample will do
     case = find(by_user, lambda case: len(shards_changed(wrong, case)) > 1, settings=search)
