@@ -1,0 +1,175 @@
+"""Gives every unit to one shard, in one pass over the rows, in memory that grows with the units and not with the text.
+
+The rule that everything rests on: **what a unit puts into its shard is a function of that unit's own rows, the key and
+public settings.** So adding or removing one unit changes one shard and leaves all others as they were, byte for byte.
+Hence a hash and not a balanced split (one more unit would shift the others), a cap that counts within a unit, and no
+removing of duplicates across units (if two users wrote the same text and one copy were kept, removing its owner would
+move the text to the other's shard).
+
+Nothing here logs, prints or counts for the outside.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from hearsay.errors import ConfigError, DataError
+from hearsay.private.corpus import BottomSketch, batches, check_key, text_hash, unit_hash, unit_of
+from hearsay.private.shards import (
+    Partition,
+    PartitionSettings,
+    building,
+    open_partition,
+    private_file,
+    save_array,
+)
+from hearsay.reading import Row
+
+Tokenise = Callable[[list[str]], list[list[int]]]  # each text on its own: no padding, nothing learnt from the batch
+
+
+def shard_of(key: bytes, unit: str, count: int) -> int:
+    """The one shard of `count` that holds this unit: keyed BLAKE2b modulo the public number of shards."""
+    check_key(key)
+    if count < 1:
+        raise ConfigError(f"got {count} shards, need at least 1, type `count: 1` or more under `teachers:`")
+    return unit_hash(key, unit) % count
+
+
+def partition(
+    rows: Iterable[Row],
+    settings: PartitionSettings,
+    *,
+    key: bytes,
+    tokenise: Tokenise,
+    folder: Path,
+    sketch_key: bytes | None = None,
+) -> Partition:
+    """Streams rows into shards under `folder`, which must be new or empty; all or nothing.
+
+    `sketch_key` is the key of the corpus sketch, for when the shards' key belongs to a single run but the sketch must
+    be comparable over all of them; left out, it is `key`.
+    """
+    check_key(key)
+    check_key(sketch_key or key)
+    with building(folder, settings, key) as unfinished:
+        sketch = BottomSketch(sketch_key or key)
+        with private_file(unfinished / "tokens.bin") as tokens:
+            collected = _Collector(settings, key, tokenise, sketch, tokens)
+            for batch in batches(rows):
+                collected.take(batch)
+        collected.save(unfinished)
+        with private_file(unfinished / "sketch.bin") as file:
+            file.write(b"".join(sketch.value()))
+    return open_partition(folder, settings, key)
+
+
+class _Collector:
+    """The state of the pass: tokens go to the file at once, a few bytes a sentence and a counter a unit stay here."""
+
+    def __init__(
+        self, settings: PartitionSettings, key: bytes, tokenise: Tokenise, sketch: BottomSketch, tokens: BinaryIO
+    ) -> None:
+        self._settings, self._key, self._tokenise = settings, key, tokenise
+        self._sketch, self._tokens = sketch, tokens
+        self._label_ids = {label: i for i, label in enumerate(settings.labels or ())}
+        self._given: dict[int, int] = {}  # sentences each unit has contributed
+        self._texts: set[int] = set()  # with dedupe only: texts contributed, named together with their unit
+        self._shards, self._lengths, self._units = array("i"), array("i"), array("Q")
+        self._labels, self._label_lengths = array("h"), array("i")
+
+    def take(self, batch: list[Row]) -> None:
+        pairs = [(row, self._meet(unit_of(row, self._settings.unit))) for row in batch]
+        pairs = [(row, unit) for row, unit in pairs if self._given[unit] < self._settings.cap]
+        if not pairs:
+            return
+        sentences = self._token_ids([row for row, _ in pairs])
+        kept: list[Sequence[int]] = []
+        for (row, unit), sentence in zip(pairs, sentences, strict=True):
+            if self._admit(row, unit, len(sentence)):
+                kept.append(sentence[: self._settings.max_tokens])
+        self._write(kept)
+
+    def _meet(self, unit: str) -> int:
+        """Every unit enters the sketch, even one whose rows are all too short: the corpus is the same either way."""
+        name = unit_hash(self._key, unit)
+        if name not in self._given:
+            self._given[name] = 0
+            self._sketch.add(unit)
+        return name
+
+    def _admit(self, row: Row, unit: int, length: int) -> bool:
+        """Whether the sentence stays, and if so its entry in the index. Looks at nothing but the unit's own rows."""
+        if length < self._settings.min_tokens or self._given[unit] >= self._settings.cap:
+            return False
+        if self._settings.dedupe:
+            name = text_hash(self._key, unit, row.text)
+            if name in self._texts:
+                return False
+            self._texts.add(name)
+        self._given[unit] += 1
+        self._shards.append(unit % self._settings.shards)
+        self._lengths.append(min(length, self._settings.max_tokens))
+        self._units.append(unit & (2**64 - 1))
+        if self._settings.labels is not None:
+            self._add_labels(row.labels)
+        return True
+
+    def _add_labels(self, labels: tuple[str, ...]) -> None:
+        other = len(self._label_ids)
+        ids = sorted({self._label_ids.get(label, other) for label in labels}) or [other]
+        self._labels.extend(ids)
+        self._label_lengths.append(len(ids))
+
+    def _token_ids(self, rows: list[Row]) -> list[list[int]]:
+        """The tokeniser's own exceptions may quote the text, so only their type is passed on."""
+        sentences, failure = None, "a list of another length"
+        try:
+            sentences = self._tokenise([row.text for row in rows])
+        except Exception as error:
+            failure = type(error).__name__
+        if sentences is None or len(sentences) != len(rows):
+            raise DataError(
+                f"rows {rows[0].number} to {rows[-1].number}: got {failure} from the tokeniser, "
+                "need a list of token ids for each text, type the name of another model"
+            )
+        return sentences
+
+    def _write(self, sentences: list[Sequence[int]]) -> None:
+        ids = np.fromiter(chain.from_iterable(sentences), dtype=np.int64)
+        if ids.size and not (ids.min() >= 0 and ids.max() < self._settings.vocabulary):
+            raise DataError(
+                f"got token ids outside the vocabulary of {self._settings.vocabulary}, need ids below it, "
+                "type the tokeniser that belongs to the model"
+            )
+        self._tokens.write(ids.astype(self._settings.token_dtype).tobytes())
+
+    def save(self, folder: Path) -> None:
+        """The index, sorted by shard; the sort is stable, so a shard keeps the order of the file."""
+        if not self._shards:
+            raise DataError(
+                f"got no sentence of min_tokens {self._settings.min_tokens} or more, need some, "
+                f"type `min_tokens: {max(1, self._settings.min_tokens // 2)}` or name another text column"
+            )
+        shards = np.frombuffer(self._shards, dtype=np.intc)
+        order = np.argsort(shards, kind="stable")
+        bounds = np.searchsorted(shards[order], np.arange(self._settings.shards + 1))
+        save_array(folder / "bounds.npy", bounds)
+        save_array(folder / "units.npy", np.frombuffer(self._units, dtype=np.uint64)[order])
+        _save_ragged(folder, "", self._lengths, order)
+        if self._settings.labels is not None:
+            with private_file(folder / "labels.bin") as file:
+                file.write(np.frombuffer(self._labels, dtype=np.int16).astype("<i2").tobytes())
+            _save_ragged(folder, "label_", self._label_lengths, order)
+
+
+def _save_ragged(folder: Path, prefix: str, lengths: "array[int]", order: npt.NDArray[Any]) -> None:
+    sizes = np.frombuffer(lengths, dtype=np.intc)
+    starts = np.cumsum(sizes, dtype=np.int64) - sizes
+    save_array(folder / f"{prefix}starts.npy", starts[order])
+    save_array(folder / f"{prefix}lengths.npy", sizes[order])

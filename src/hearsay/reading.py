@@ -1,0 +1,151 @@
+"""Rows out of files: text, who it belongs to, and its labels.
+
+Private and public files are read by the same code, which therefore lives outside both rooms. It streams, keeps
+nothing, logs nothing, and its errors never quote a row: they name file, row and column (a row number is the line in
+jsonl; in csv and tables it is the data row, the header not counted).
+
+    for row in read_rows([Path("chats.jsonl.gz")], Columns(text="message", user="customer")):
+        ...
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hearsay.errors import DataError
+from hearsay.formats.faults import AGAIN, bad
+from hearsay.formats.lines import OPENERS, Record, csv_records, jsonl_records
+from hearsay.formats.tables import arrow_records, dataset_records, parquet_records
+
+Reader = Callable[[Path, Sequence[str]], Iterator[Record]]
+
+LINES: dict[str, Reader] = {".jsonl": jsonl_records, ".ndjson": jsonl_records, ".csv": csv_records}
+TABLES: dict[str, Reader] = {".parquet": parquet_records, ".arrow": arrow_records}
+FORMATS = ".jsonl or .csv (optionally with .gz, .xz or .bz2), .parquet, or a folder saved by Dataset.save_to_disk"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what; the names are public settings."""
+
+    text: str
+    user: str | None = None
+    label: str | None = None
+
+    def names(self) -> list[str]:
+        return [name for name in (self.text, self.user, self.label) if name is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    number: int
+    text: str
+    user: str | None
+    labels: tuple[str, ...]
+
+
+def read_rows(paths: Sequence[Path], columns: Columns, *, label_separator: str | None = None) -> Iterator[Row]:
+    """Every row of every file in order; raises DataError at the first file, row or column that is not as it must be."""
+    if not paths:
+        raise DataError("got no files, need at least one, type its path under `data:`")
+    for path in paths:
+        yield from _rows(path, columns, label_separator)
+
+
+def check_schema(paths: Sequence[Path], columns: Columns) -> None:
+    """Opens each file and checks its columns and first record, and no more; returns and prints nothing of either."""
+    if not paths:
+        raise DataError("got no files, need at least one, type its path under `data:`")
+    for path in paths:
+        next(_rows(path, columns, None))
+
+
+def _rows(path: Path, columns: Columns, separator: str | None) -> Iterator[Row]:
+    label_at = 2 if columns.user else 1
+    number = 0
+    for number, values in _reader(path)(path, columns.names()):
+        yield Row(
+            number,
+            _text(values[0], path, number, columns.text),
+            _user(values[1], path, number, columns.user) if columns.user else None,
+            _labels(values[label_at], separator, path, number, columns.label) if columns.label else (),
+        )
+    if not number:
+        raise bad(path, "a file without rows", "at least one row", "the path of a file with rows")
+
+
+def _reader(path: Path) -> Reader:
+    if not path.exists():
+        raise bad(path, "no such file", "a file or dataset folder that exists", "the path as `ls` shows it")
+    if path.is_dir():
+        return dataset_records
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in OPENERS:
+        reader = LINES.get("".join(suffixes[-2:-1]))
+    else:
+        reader = (LINES | TABLES).get("".join(suffixes[-1:]))
+    if reader is None:
+        ending = "".join(suffixes[-2:]) or "no suffix"
+        raise bad(path, f"a file name with {ending}", FORMATS, "the name of such a file")
+    return reader
+
+
+def _text(value: object, path: Path, row: int, column: str) -> str:
+    if isinstance(value, str) and value and not value.isspace():
+        if _encodes(value):
+            return value
+        got = "half a surrogate pair"
+    elif value is None or isinstance(value, str):
+        got = "no text"
+    else:
+        got = f"a value of type {type(value).__name__}"
+    raise bad(path, got, "text in UTF-8", AGAIN, row=row, column=column)
+
+
+def _user(value: object, path: Path, row: int, column: str) -> str:
+    """Space around an id is dropped: writing one person two ways would split them over two teachers."""
+    user = _name(value)
+    if user:
+        return user
+    got = "no user" if user == "" else f"a value of type {type(value).__name__}"
+    raise bad(path, got, "a user id (text or a whole number)", AGAIN, row=row, column=column)
+
+
+def _labels(value: object, separator: str | None, path: Path, row: int, column: str) -> tuple[str, ...]:
+    """None or "" is a row without labels, which is allowed; a list, or text with a separator, is several labels."""
+    parts: Sequence[object] = [value]
+    if isinstance(value, str) and separator:
+        parts = value.split(separator)
+    elif isinstance(value, list):
+        parts = value
+    names = [_name(part) for part in parts]
+    if None in names:
+        raise bad(path, "a value of another type", "text, a whole number or a list", AGAIN, row=row, column=column)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _name(value: object) -> str | None:
+    """A user or label as text, "" when there is none, None when it cannot be one.
+
+    Tools that know no missing integers write 17 as 17.0 and nothing as NaN, so both are understood.
+    """
+    if isinstance(value, str):
+        return value.strip() if _encodes(value) else None
+    if value is None or value != value:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return None
+
+
+def _encodes(value: str) -> bool:
+    """JSON can spell half a surrogate pair, which is not text: it would fail far from here, inside a tokenizer."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
