@@ -47,7 +47,7 @@ def test_mu_epsilon_delta_and_sigma_agree_with_50_digits_and_are_never_unsafe() 
 
 
 def test_gaussians_agree_with_dp_accounting() -> None:
-    for epsilon, delta, _ in _cases(60, least_delta=1e-9):
+    for epsilon, delta, _ in _cases(40, least_delta=1e-9):
         mu = gaussian.mu_of(epsilon, delta)
         if mu < 0.02:
             continue  # below this a grid of 1e-4 on the privacy loss is too coarse to say anything
@@ -161,7 +161,8 @@ def test_events_survive_json_and_unknown_ones_are_refused() -> None:
 
 def test_impossible_events_are_not_charged() -> None:
     for event in (
-        Gaussian(Fraction(0), Fraction(1), 1), Gaussian(Fraction(1), Fraction(1), 0), Laplace(Fraction(1), Fraction(0), 1),
+        Gaussian(Fraction(0), Fraction(1), 1), Gaussian(Fraction(1), Fraction(1), 0),
+        Laplace(Fraction(1), Fraction(0), 1),
         RandomizedResponse(3, Fraction(1, 4)), SubsampledGaussian(Fraction(2), Fraction(1)),
     ):  # fmt: skip
         with pytest.raises(ConfigError):
@@ -172,7 +173,7 @@ def test_budgets() -> None:
     plain = budget.make(3, 1e-6)
     assert plain.epsilon_spent(plain.capacity, 0) <= 3
     assert plain.epsilon_spent(plain.capacity * 2, 0) > 3
-    with pytest.raises(BudgetError, match="committed"):
+    with pytest.raises(BudgetError, match="commit it"):
         plain.cost(SubsampledGaussian(Fraction(1, 10), Fraction(2), 10))
     renyi = budget.make(3, 1e-6, "renyi")
     mu = math.sqrt(2 * renyi.capacity / renyi.order)

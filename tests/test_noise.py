@@ -3,6 +3,7 @@
 import math
 import os
 from fractions import Fraction
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -37,14 +38,14 @@ def _normal_edges(sigma: float) -> np.ndarray:
 @pytest.mark.parametrize("sigma", [1.0, 2.7, 50.0, 1e4, 1e9, 2.0**40])
 def test_rounded_normal_fits_its_exact_probabilities(sigma: float) -> None:
     edges = _normal_edges(sigma)
-    mass = [_normal_mass(sigma, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    mass = [_normal_mass(sigma, low, high) for low, high in pairwise(edges)]
     assert _bins(rounded_normal(Fraction(sigma), 400_000), mass, edges) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("wrong", [0.95, 1.02])
 def test_the_fit_can_fail(wrong: float) -> None:
     edges = _normal_edges(50.0)
-    mass = [_normal_mass(50.0, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    mass = [_normal_mass(50.0, low, high) for low, high in pairwise(edges)]
     assert _bins(rounded_normal(Fraction(50 * wrong), 400_000), mass, edges) < FALSE_ALARM
 
 
@@ -95,7 +96,7 @@ def test_the_exact_path_alone_has_the_same_law(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(noise, "MARGIN", 2.0)  # nothing passes the margin: every candidate is decided exactly
     values = rounded_normal(Fraction(5, 2), 6000)
     edges = np.array([-np.inf, *(np.arange(-5, 7) - 0.5), np.inf])
-    mass = [_normal_mass(2.5, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    mass = [_normal_mass(2.5, low, high) for low, high in pairwise(edges)]
     assert _bins(values, mass, edges) > FALSE_ALARM
 
 

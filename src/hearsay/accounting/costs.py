@@ -145,7 +145,7 @@ def _pure_parameters(epsilon: float) -> Any:
 def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = False) -> Any:
     """The PLD of a fixed list of events; identical ones are raised to a power, Gaussians merged in closed form."""
     gaussians = [event for event in events if isinstance(event, Gaussian)]
-    others = [event for event in events if not isinstance(event, Gaussian)]
+    others: list[Event] = [event for event in events if not isinstance(event, Gaussian)]
     if gaussians:
         total = sum((event.sensitivity_squared / event.variance for event in gaussians), Fraction(0))
         others.append(Gaussian(sensitivity_squared=total, variance=Fraction(1), coordinates=1))

@@ -95,5 +95,5 @@ def from_json(body: dict[str, Any]) -> Event:
     names = {field.name: field.type for field in fields(kind)}
     if set(body) - {"event", "version"} != set(names):
         raise LedgerError(f"event {body['event']!r} has fields {sorted(body)}; need {sorted(names)}")
-    values = {name: Fraction(body[name]) if names[name] is Fraction else body[name] for name in names}
+    values: dict[str, Any] = {name: Fraction(body[name]) if names[name] is Fraction else body[name] for name in names}
     return kind(**values)

@@ -119,7 +119,7 @@ def _check_heads(ledger: Ledger, bodies: list[dict[str, Any]], problems: list[st
         if not (folder / chain.HEAD_FILE).exists():
             unchecked.append(str(folder))
             continue
-        _collect(problems, lambda folder=folder: _check_one_head(ledger, folder, hashes))  # type: ignore[misc]
+        _collect(problems, lambda folder=folder: _check_one_head(ledger, folder, hashes))
     return unchecked
 
 

@@ -91,7 +91,7 @@ def _config_checks(config: Config) -> list[Check]:
     found = []
     for name, paths in (("private data", config.data.private), ("public data", config.data.public)):
         columns = Columns(text=config.data.text, user=user)
-        found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))  # type: ignore[misc]
+        found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
     found.append(_try("plan", lambda: plan.make(config.plan_request()).why))
     return found
 
