@@ -18,13 +18,13 @@ from transformers import (
 
 from hearsay.lm import LanguageModel
 
-WORDS = ["the", "flight", "to", "oslo", "leaves", "at", "nine", "and", "your", "seat", "is", "near", "a", "window", "please", "bring", "one", "bag", "only", "thank", "you"]
+TEXT = "the flight to oslo leaves at nine and your seat is near a window please bring one bag only thank you"
 VOCABULARY = 320
 
 
 def tiny_tokenizer(start: bool) -> PreTrainedTokenizerFast:
     trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator([" ".join(WORDS)] * 4, vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"])
+    trained.train_from_iterator([TEXT] * 4, vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"])
     names = {"eos_token": "<|endoftext|>"} | ({"bos_token": "<|endoftext|>"} if start else {})
     return PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, **names)
 

@@ -155,11 +155,25 @@ class Stack:
         chunks = self._chunks(contexts)
 
         def run(wave: list[int]) -> list[tuple[int, Tensor]]:
-            return self._ask(wave, store, chunks, candidates.to(self.device), normalise)
+            adapters = [store.get(block, self.device) for block in wave]
+            return list(zip(wave, self._ask(adapters, chunks, candidates, normalise), strict=True))
 
         for results in in_waves(list(range(store.blocks)), self.wave, run, lambda: self.memory.explain(self.block)):
             for block, logits in results:
                 yield block, logits[: store.count - block * self.block]
+
+    def public_answers(
+        self, contexts: Contexts, candidates: Tensor, *, normalise: bool = False, start: Tensor | None = None
+    ) -> Tensor:
+        """[G, Q, K]: what a block of untrained teachers answers, from the base model or from a public adapter `start`.
+
+        Slot g holds, bit for bit, what an empty shard's teacher answers in slot g of any block: what to subtract where
+        an empty shard must count as exactly zero. (Slots differ in the last bits: rounding goes by place in a batch.)
+        """
+        first = self.top.layout.initial() if start is None else start.detach().float().reshape(-1)
+        return self._ask([first.to(self.device).repeat(self.block, 1)], self._chunks(contexts), candidates, normalise)[
+            0
+        ]
 
     @torch.no_grad()
     def _chunks(self, contexts: Contexts) -> list[tuple[Tensor, Tensor, Tensor]]:
@@ -181,27 +195,27 @@ class Stack:
     @torch.no_grad()
     def _ask(
         self,
-        wave: list[int],
-        store: AdapterStore,
+        adapters: list[Tensor],
         chunks: list[tuple[Tensor, Tensor, Tensor]],
         candidates: Tensor,
         normalise: bool,
-    ) -> list[tuple[int, Tensor]]:
-        views = [self.top.layout.views(store.get(block, self.device)) for block in wave]
-        shape = (len(wave), self.block, *candidates.shape)
+    ) -> Tensor:
+        """[blocks, G, Q, K] for blocks of adapters [G, D]."""
+        views, candidates = [self.top.layout.views(flat) for flat in adapters], candidates.to(self.device)
+        shape = (len(adapters), self.block, *candidates.shape)
         answers = torch.empty(shape, dtype=torch.float32, device=self.device)
         split = self.top.split
         for trunk, places, indices in chunks:
             spread = trunk.expand(self.block, *trunk.shape)
             for at, block in enumerate(views):
-                self.on_launch(len(wave))
+                self.on_launch(len(adapters))
                 self.top.wear(block)
                 hidden = self.top.hidden(spread.flatten(0, 1)).view(spread.shape)[:, places[:, 0], places[:, 1]]
                 logits = candidate_logits(hidden, split.head, split.head_bias, candidates[indices])
                 if normalise:
                     logits -= log_normalisers(hidden.flatten(0, 1), split.head, split.head_bias).view(self.block, -1, 1)
                 answers[at][:, indices] = logits
-        return list(zip(wave, answers, strict=True))
+        return answers
 
 
 class Steps:

@@ -5,6 +5,7 @@ block. Its header holds public facts only: generation, block size, the training 
 another header.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ class AdapterStore:
 
     def put(self, block: int, flat: Tensor) -> None:
         part = self.path(block).with_suffix(".part")
-        save_file({"adapters": flat.detach().cpu().contiguous()}, part, metadata=self._header())
+        metadata = {"hearsay": json.dumps(self._header())}  # one key: several come in any order, and files would differ
+        save_file({"adapters": flat.detach().cpu().contiguous()}, part, metadata=metadata)
         part.chmod(0o600)
         part.replace(self.path(block))
 
@@ -60,7 +62,7 @@ class AdapterStore:
             raise ModelError(f"got no block {block} in {self.folder}, need every block trained; run the training again")
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
-                self._check(path.name, file.metadata() or {})
+                self._check(path.name, json.loads((file.metadata() or {}).get("hearsay", "{}")))
                 flat: Tensor = file.get_tensor("adapters")
         except SafetensorError as error:
             raise ModelError(f"got a damaged file {path}; delete it and run the training again") from error
