@@ -1,0 +1,233 @@
+"""All teachers: trained block by block on their shards, and asked block by block about public contexts.
+
+    stack = Stack(lm, TrainingShape(), block=64, device="cuda")
+    store = stack.store(folder, count=2000, generation=0)
+    stack.train(shards, 2000, generation=0, store=store)             # shards(m): teacher m's sentences as token arrays
+    for block, logits in stack.answers(store, contexts, candidates):  # float32 [teachers, questions, candidates]
+        ...
+
+What a teacher becomes depends on its own shard, its own random stream (generation, index) and public settings. Shapes
+never depend on what shards hold. What comes out of here is private, and goes to release/ only.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hearsay.errors import ModelError
+from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private.packing import Frame, Rows, pack
+from hearsay.private.store import AdapterStore
+from hearsay.private.training import BlockState, TrainingShape, advance, gradient
+from hearsay.private.waves import fitting_wave, in_waves, memory
+from hearsay.stacked import Contexts, StackedTop
+from hearsay.vocabulary import candidate_logits, log_normalisers
+
+Shards = Callable[[int], list[NDArray[np.integer]]]
+Progress = Callable[[int, int], None]
+
+ANSWER_TOKENS = {"cpu": 2**13, "cuda": 2**18}  # teacher-tokens a launch when asking: a constant of the kind of device
+
+
+class Stack:
+    def __init__(
+        self,
+        lm: LanguageModel,
+        shape: TrainingShape,
+        *,
+        block: int,
+        device: torch.device | str,
+        compile: bool = False,
+        wave: int | None = None,
+    ) -> None:
+        self.lm, self.shape, self.block, self.device = lm, shape, block, torch.device(device)
+        self.top = StackedTop(lm.model.to(self.device), shape.adapter)
+        if shape.row_tokens > self.top.split.positions:
+            raise ModelError(
+                f"got teachers.row_tokens {shape.row_tokens}, need at most {self.top.split.positions}, "
+                "the longest row the model can take"
+            )
+        if compile:
+            self.top.compile()
+        self.memory = memory(self.top, shape, block)
+        self.wave = wave or fitting_wave(self.memory, self.device)
+        head = self.top.split.head
+        self._head = head.to(torch.bfloat16) if shape.head == "bfloat16" else head
+        # Called before each launch with the size of the wave: where a test raises torch.OutOfMemoryError.
+        self.on_launch: Callable[[int], None] = lambda wave: None
+
+    def store(self, folder: Path, *, count: int, generation: int) -> AdapterStore:
+        return AdapterStore(folder, self.shape, block=self.block, count=count, generation=generation)
+
+    # Training
+
+    def train(
+        self,
+        shards: Shards,
+        count: int,
+        *,
+        generation: int,
+        store: AdapterStore,
+        progress: Progress | None = None,
+        start: Tensor | None = None,
+    ) -> None:
+        """Trains what the store lacks. `start` [D] is a public adapter to begin from: a student's, in later rounds."""
+        store.expect(self.shape, block=self.block, count=count, generation=generation)
+        missing = [block for block in range(store.blocks) if not store.has(block)]
+        for block, flat in self.trained(
+            shards, count, generation=generation, blocks=missing, progress=progress, start=start
+        ):
+            store.put(block, flat)
+
+    def trained(
+        self,
+        shards: Shards,
+        count: int,
+        *,
+        generation: int,
+        blocks: list[int] | None = None,
+        progress: Progress | None = None,
+        start: Tensor | None = None,
+    ) -> Iterator[tuple[int, Tensor]]:
+        """(block, adapters [G, D]) as they are ready, kept nowhere: what an update of each teacher is computed from."""
+        first = self.top.layout.initial() if start is None else start.detach().float().reshape(-1)
+        todo = list(range(-(-count // self.block))) if blocks is None else blocks
+        done = Steps(progress, len(todo) * self.shape.steps)
+
+        def run(wave: list[int]) -> list[tuple[int, Tensor]]:
+            states = [self._state(shards, count, block, generation, first) for block in wave]
+            for step in range(self.shape.steps):
+                for state in states:
+                    self.on_launch(len(wave))
+                    advance(state, gradient(self.top, state, step, self._head), step, self.shape)
+                done.show(step * len(wave))
+            done.finished(self.shape.steps * len(wave))
+            return [(block, state.flat) for block, state in zip(wave, states, strict=True)]
+
+        for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
+            yield from results
+
+    def _state(self, shards: Shards, count: int, block: int, generation: int, first: Tensor) -> BlockState:
+        members = range(block * self.block, (block + 1) * self.block)
+        rows = [self._rows(shards(m) if m < count else [], generation, m) for m in members]
+        flat = first.to(self.device).repeat(self.block, 1)
+        tokens, targets, positions = (
+            self._schedule([getattr(r, name) for r in rows]) for name in ("tokens", "targets", "positions")
+        )
+        return BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
+
+    def _rows(self, sentences: list[NDArray[np.integer]], generation: int, teacher: int) -> Rows:
+        frame = Frame(
+            row_tokens=self.shape.row_tokens,
+            rows=self.shape.steps * self.shape.rows_per_step,
+            start=start_id(self.lm),
+            end=end_id(self.lm),
+        )
+        return pack(sentences, frame, np.random.default_rng([generation, teacher]))
+
+    def _schedule(self, arrays: list[NDArray[np.int32]]) -> Tensor:
+        """[G] arrays [steps * rows, T] to one tensor [steps, G * rows, T] on the device."""
+        shape = self.shape
+        laid = np.stack(arrays).reshape(self.block, shape.steps, shape.rows_per_step, shape.row_tokens)
+        host = torch.from_numpy(np.ascontiguousarray(laid.swapaxes(0, 1)).reshape(shape.steps, -1, shape.row_tokens))
+        return host.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else host
+
+    # Asking
+
+    def answers(
+        self, store: AdapterStore, contexts: Contexts, candidates: Tensor, *, normalise: bool = False
+    ) -> Iterator[tuple[int, Tensor]]:
+        """For each block: float32 [teachers, Q, K], the logits of `candidates` [Q, K] at the asked places.
+
+        With `normalise` they are log-probabilities over the whole vocabulary: exact, at the price of the whole head
+        for each teacher and question. The last block's padding is left out. Contexts are public, so the trunk runs
+        once for all.
+        """
+        store.expect(self.shape, block=self.block, count=store.count, generation=store.generation)
+        if len(candidates) != len(contexts.asked):
+            raise ModelError(
+                f"got candidates for {len(candidates)} questions, need {len(contexts.asked)}, one row each"
+            )
+        chunks = self._chunks(contexts)
+
+        def run(wave: list[int]) -> list[tuple[int, Tensor]]:
+            adapters = [store.get(block, self.device) for block in wave]
+            return list(zip(wave, self._ask(adapters, chunks, candidates, normalise), strict=True))
+
+        for results in in_waves(list(range(store.blocks)), self.wave, run, lambda: self.memory.explain(self.block)):
+            for block, logits in results:
+                yield block, logits[: store.count - block * self.block]
+
+    def public_answers(
+        self, contexts: Contexts, candidates: Tensor, *, normalise: bool = False, start: Tensor | None = None
+    ) -> Tensor:
+        """[G, Q, K]: what a block of untrained teachers answers, from the base model or from a public adapter `start`.
+
+        Slot g holds, bit for bit, what an empty shard's teacher answers in slot g of any block: what to subtract where
+        an empty shard must count as exactly zero. (Slots differ in the last bits: rounding goes by place in a batch.)
+        """
+        first = self.top.layout.initial() if start is None else start.detach().float().reshape(-1)
+        return self._ask([first.to(self.device).repeat(self.block, 1)], self._chunks(contexts), candidates, normalise)[
+            0
+        ]
+
+    @torch.no_grad()
+    def _chunks(self, contexts: Contexts) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """The trunk's output for a fixed number of rows at a time, with the questions on them: (hidden, places,
+        indices).
+        """
+        rows, asked = contexts.rows.to(self.device), contexts.asked.to(self.device)
+        size = max(1, ANSWER_TOKENS.get(self.device.type, 2**13) // (self.block * rows.shape[1]))
+        found = []
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            indices = torch.nonzero((asked[:, 0] >= start) & (asked[:, 0] < start + size))[:, 0]
+            padded = torch.cat([part, part[:1].expand(size - len(part), -1)])
+            places = asked[indices] - torch.tensor([start, 0], device=self.device)
+            if len(indices):
+                found.append((self.top.trunk(padded), places, indices))
+        return found
+
+    @torch.no_grad()
+    def _ask(
+        self,
+        adapters: list[Tensor],
+        chunks: list[tuple[Tensor, Tensor, Tensor]],
+        candidates: Tensor,
+        normalise: bool,
+    ) -> Tensor:
+        """[blocks, G, Q, K] for blocks of adapters [G, D]."""
+        views, candidates = [self.top.layout.views(flat) for flat in adapters], candidates.to(self.device)
+        shape = (len(adapters), self.block, *candidates.shape)
+        answers = torch.empty(shape, dtype=torch.float32, device=self.device)
+        split = self.top.split
+        for trunk, places, indices in chunks:
+            spread = trunk.expand(self.block, *trunk.shape)
+            for at, block in enumerate(views):
+                self.on_launch(len(adapters))
+                self.top.wear(block)
+                hidden = self.top.hidden(spread.flatten(0, 1)).view(spread.shape)[:, places[:, 0], places[:, 1]]
+                logits = candidate_logits(hidden, split.head, split.head_bias, candidates[indices])
+                if normalise:
+                    logits -= log_normalisers(hidden.flatten(0, 1), split.head, split.head_bias).view(self.block, -1, 1)
+                answers[at][:, indices] = logits
+        return answers
+
+
+class Steps:
+    """Tells `progress` (steps done, steps in all); a wave that is repeated after an out-of-memory error starts over."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def show(self, within: int) -> None:
+        if self.progress is not None:
+            self.progress(self.done + within, self.total)
+
+    def finished(self, steps: int) -> None:
+        self.done += steps
+        self.show(0)

@@ -1,0 +1,100 @@
+"""Trained teachers on disk: one file for each block, inside the run's private/ folder.
+
+A file appears whole or not at all (written beside and renamed), so a killed training goes on at the first missing
+block. Its header holds public facts only: generation, block size, the training settings. A store refuses files of
+another header.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hearsay.adapter_files import merged, write_peft
+from hearsay.errors import ModelError
+from hearsay.lm import LanguageModel
+from hearsay.private.training import TrainingShape
+from hearsay.stacked import StackedTop
+
+
+@dataclass(frozen=True)
+class AdapterStore:
+    folder: Path
+    shape: TrainingShape
+    block: int  # teachers a block
+    count: int  # teachers in all
+    generation: int
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)  # mkdir's mode is cut by the umask and ignored for a folder that was there
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.count // self.block)
+
+    def expect(self, shape: TrainingShape, *, block: int, count: int, generation: int) -> None:
+        """Refuses to be used for other teachers than those it was opened for."""
+        asked = AdapterStore(self.folder, shape, block, count, generation)
+        self._check("the store", asked._header())
+
+    def path(self, block: int) -> Path:
+        return self.folder / f"block-{block:05d}.safetensors"
+
+    def has(self, block: int) -> bool:
+        return self.path(block).exists()
+
+    def put(self, block: int, flat: Tensor) -> None:
+        part = self.path(block).with_suffix(".part")
+        metadata = {"hearsay": json.dumps(self._header())}  # one key: several come in any order, and files would differ
+        save_file({"adapters": flat.detach().cpu().contiguous()}, part, metadata=metadata)
+        part.chmod(0o600)
+        part.replace(self.path(block))
+
+    def get(self, block: int, device: Any = "cpu") -> Tensor:
+        """[G, D] float32."""
+        path = self.path(block)
+        if not path.exists():
+            raise ModelError(f"got no block {block} in {self.folder}, need every block trained; run the training again")
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as file:
+                self._check(path.name, json.loads((file.metadata() or {}).get("hearsay", "{}")))
+                flat: Tensor = file.get_tensor("adapters")
+        except SafetensorError as error:
+            raise ModelError(f"got a damaged file {path}; delete it and run the training again") from error
+        return flat
+
+    def teacher(self, index: int) -> Tensor:
+        """[D], one teacher's adapter."""
+        return self.get(index // self.block)[index % self.block].clone()
+
+    def _header(self) -> dict[str, str]:
+        return {
+            "generation": str(self.generation),
+            "block": str(self.block),
+            "count": str(self.count),
+            "shape": self.shape.to_json(),
+            "fingerprint": self.shape.fingerprint(),
+        }
+
+    def _check(self, what: str, found: dict[str, str]) -> None:
+        for name, need in self._header().items():
+            if found.get(name) != need:
+                raise ModelError(
+                    f"got {what} with {name} {found.get(name)}, need {need}; "
+                    f"use the settings it was trained with, or another folder than {self.folder}"
+                )
+
+
+def export_peft(store: AdapterStore, teacher: int, folder: Path, lm: LanguageModel) -> None:
+    """One teacher as a PEFT adapter. Private: such a file is for the owner's eyes, not for release."""
+    write_peft(lm, StackedTop(lm.model, store.shape.adapter), store.teacher(teacher), folder)
+
+
+def merge(lm: LanguageModel, adapter: Tensor, shape: TrainingShape) -> LanguageModel:
+    """A copy of the base with one adapter [D] merged into its weights."""
+    return merged(lm, StackedTop(lm.model, shape.adapter), adapter)

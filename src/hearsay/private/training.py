@@ -1,0 +1,111 @@
+"""How one block of teachers is trained: public settings, and the arithmetic of one step.
+
+Nothing here mixes teachers. Each one's loss is the mean over its own tokens; the sum over teachers is differentiated,
+so each row of the gradient [G, D] belongs to one teacher; clipping and Adam then work row by row. There is no loss
+scaler and no global norm. A teacher without data has a gradient of exactly zero, and Adam's step from zero moments is
+exactly zero.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from hearsay.errors import ConfigError
+from hearsay.stacked import AdapterShape, StackedTop
+from hearsay.vocabulary import token_losses
+
+SCHEDULES = ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True)
+class TrainingShape:
+    """Every setting that shapes the teachers and their training. All public: none may be chosen from private text."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    top_blocks: int = 2
+    targets: tuple[str, ...] = ("attention", "mlp")
+    seed: int = 0  # of the common initial adapter
+    row_tokens: int = 64
+    rows_per_step: int = 4
+    steps: int = 60
+    learning_rate: float = 3e-3
+    warm_up: int = 5  # steps
+    schedule: str = "linear"
+    clip_norm: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    epsilon: float = 1e-8
+    head: str = "model"  # dtype of the LM head's products in training: "model" as loaded, or "bfloat16"
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ConfigError(f"got schedule {self.schedule}, need one of {', '.join(SCHEDULES)}")
+        if self.head not in ("model", "bfloat16"):
+            raise ConfigError(f"got head {self.head}, need model or bfloat16")
+        for name in ("rank", "top_blocks", "row_tokens", "rows_per_step", "steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"got {name} {getattr(self, name)}, need at least 1")
+
+    @property
+    def adapter(self) -> AdapterShape:
+        return AdapterShape(self.rank, self.alpha, self.top_blocks, tuple(self.targets), self.seed)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        if step < self.warm_up:
+            return self.learning_rate * (step + 1) / self.warm_up
+        left = 1 - (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        factor = {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 - math.cos(math.pi * left))}[self.schedule]
+        return self.learning_rate * factor
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "TrainingShape":
+        fields = json.loads(text)
+        return cls(**(fields | {"targets": tuple(fields["targets"]), "betas": tuple(fields["betas"])}))
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+
+@dataclass
+class BlockState:
+    """What one block in training keeps on the device: adapters, both Adam moments [G, D], rows for all steps."""
+
+    flat: Tensor
+    first: Tensor
+    second: Tensor
+    tokens: Tensor  # [steps, G * rows, T], like the next two
+    targets: Tensor
+    positions: Tensor
+
+
+def gradient(top: StackedTop, state: BlockState, step: int, head: Tensor) -> Tensor:
+    """[G, D]: each teacher's own gradient of its own mean loss."""
+    tokens, targets, positions = (t[step].long() for t in (state.tokens, state.targets, state.positions))
+    trunk = top.trunk(tokens, positions)
+    leaves = [view.detach().requires_grad_() for view in top.layout.views(state.flat)]
+    top.wear(leaves)
+    hidden = top.hidden(trunk, positions)
+    losses = token_losses(hidden.flatten(0, 1), head, targets.clamp(min=0).flatten())
+    valid = (targets >= 0).view(len(state.flat), -1).float()
+    weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
+    grads = torch.autograd.grad((losses * weights.flatten()).sum(), leaves)
+    return torch.cat([grad.flatten(1) for grad in grads], 1)
+
+
+def advance(state: BlockState, grad: Tensor, step: int, shape: TrainingShape) -> None:
+    """Clips each teacher's gradient by its own norm and takes its own Adam step, in place."""
+    norms = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
+    grad.mul_(shape.clip_norm / norms.clamp(min=shape.clip_norm))
+    fast, slow = shape.betas
+    state.first.lerp_(grad, 1 - fast)
+    state.second.mul_(slow).addcmul_(grad, grad, value=1 - slow)
+    spread = state.second.sqrt().div_(math.sqrt(1 - slow ** (step + 1))).add_(shape.epsilon)
+    state.flat.addcdiv_(state.first, spread, value=-shape.rate(step) / (1 - fast ** (step + 1)))

@@ -1,0 +1,79 @@
+"""Blocks of teachers in waves: how many blocks' state is on the device at once, and what happens when that is too many.
+
+A block is the atom: it is launched with the same shapes in any wave, so a smaller wave changes time and memory and no
+number. The size of a wave follows the memory at hand and, after an out-of-memory error, is halved down to one block.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from hearsay.errors import ModelError
+from hearsay.private.training import TrainingShape
+from hearsay.stacked import StackedTop
+from hearsay.vocabulary import chunk_rows
+
+LARGEST_WAVE = 8
+_GIB = 2**30
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Estimated bytes, from public settings: the base model, one block's state, and one launch of one block."""
+
+    base: int
+    state: int
+    launch: int
+
+    def explain(self, block: int) -> str:
+        need = (self.base + self.state + self.launch) / _GIB
+        return (
+            f"got a device too small for one block of {block} teachers, need about {need:.1f} GiB "
+            f"(model {self.base / _GIB:.1f}, adapters and rows {self.state / _GIB:.1f}, "
+            f"one step {self.launch / _GIB:.1f}); "
+            "lower compute.block, teachers.rank, teachers.blocks or teachers.rows_per_step, or choose a smaller model"
+        )
+
+
+def memory(top: StackedTop, shape: TrainingShape, block: int) -> Memory:
+    split, cell = top.split, top.split.head.element_size()
+    width, tokens = split.head.shape[1], block * shape.rows_per_step * shape.row_tokens
+    base = sum(p.numel() for p in split.inner.parameters()) * cell
+    state = 4 * block * (3 * top.layout.size + 3 * shape.steps * shape.rows_per_step * shape.row_tokens)
+    kept = 18 * width * shape.top_blocks + 8 * width  # activations a token kept for the backward pass, and the trunk's
+    head = chunk_rows(split.head) * split.head.shape[0] * 8
+    return Memory(base, state, tokens * kept * cell + 2 * 4 * block * top.layout.size + head)
+
+
+def fitting_wave(need: Memory, device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1  # nothing is gained from more where the processor is the bound
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(LARGEST_WAVE, int((0.8 * free - need.launch) // max(1, need.state))))
+
+
+def in_waves(blocks: list[int], size: int, run: Callable[[list[int]], T], too_small: Callable[[], str]) -> Iterator[T]:
+    """Runs blocks `size` at a time; after an out-of-memory error repeats the wave with half as many."""
+    while blocks:
+        wave = blocks[:size]
+        result = _attempt(wave, run)
+        if result is not None:
+            yield result
+            blocks = blocks[size:]
+        elif size > 1 and len(wave) > 1:
+            size = len(wave) // 2
+        else:
+            raise ModelError(too_small())
+
+
+def _attempt(wave: list[int], run: Callable[[list[int]], T]) -> T | None:
+    try:
+        return run(wave)
+    except torch.OutOfMemoryError:
+        pass  # leaving the handler first lets go of the frames that hold the tensors
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None

@@ -1,0 +1,59 @@
+"""Tiny random language models, one of each family, with a tokenizer trained on the spot: no download, no data file."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    set_seed,
+)
+
+from hearsay.lm import LanguageModel
+
+TEXT = "the flight to oslo leaves at nine and your seat is near a window please bring one bag only thank you"
+VOCABULARY = 320
+
+
+def tiny_tokenizer(start: bool) -> PreTrainedTokenizerFast:
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator([TEXT] * 4, vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"])
+    names = {"eos_token": "<|endoftext|>"} | ({"bos_token": "<|endoftext|>"} if start else {})
+    return PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, **names)
+
+
+def tiny_model(family: str) -> LanguageModel:
+    tokenizer = tiny_tokenizer(start=family != "qwen2")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 128}
+    common = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 0, "initializer_range": 0.2}
+    grouped = sizes | common | {"intermediate_size": 48, "num_key_value_heads": 2}
+    config = {
+        "gpt2": lambda: GPT2Config(n_embd=32, n_layer=3, n_head=4, n_positions=128, **common),
+        "llama": lambda: LlamaConfig(**grouped),
+        "qwen2": lambda: Qwen2Config(**grouped),
+    }[family]()
+    set_seed(7)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval().requires_grad_(False)
+    return LanguageModel(model, tokenizer, source=f"tiny-{family}")
+
+
+@pytest.fixture(scope="session", params=["gpt2", "llama", "qwen2"])
+def tiny(request: pytest.FixtureRequest) -> LanguageModel:
+    return tiny_model(request.param)
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt2() -> LanguageModel:
+    return tiny_model("gpt2")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _two_threads() -> None:
+    torch.set_num_threads(2)
