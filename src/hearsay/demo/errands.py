@@ -130,7 +130,7 @@ ERRANDS = {
         (<meal>|strictly <meal>), and (no (nuts|milk|eggs|pork|fish)|please no (coffee|spicy things)), (thanks|on <date>)
         """,
     "meal.offer": """
-        (i can (add|order)|we offer) (the|a) <meal> (meal|menu|tray) (free of charge|for <fee>), (it must be|please) (ordered|confirm) before <date>.
+        (i can (add|order)|we offer) (the|a) <meal> (meal|menu|tray) (free of charge|for <fee>), (it must be ordered|please confirm it) before <date>.
         (it's|we are) (too late|past the deadline) for <flight>, (but|so) the crew (has|can bring) (fruit|salad|a sandwich) (in|to) <seatno>.
         """,
     "meal.react": """

@@ -149,7 +149,7 @@ GRIEVANCES = {
         (now it works|i see it now|got it|still nothing|same error), (but|and) <companion> is (in <seatno>|not checked in|missing) (on <flight>|)<tail>
         """,
     "checkin.done": """
-        (the boarding pass|both passes|your pass) for <flight> (is|was sent) (at|to) <email>, seat <seatno2>, (gate <gate>|boarding <time2>).
+        (the boarding pass|both passes|your pass) for <flight> (was sent|went|is on its way) to <email>, seat <seatno2>, (gate <gate>|boarding <time2>).
         """,
     "invoice.open": """
         <hi> <want> (get|have) (an invoice|a receipt|a corrected bill) for <trip> (with (vat|my company's name|tax number <tag>)|of <price>|)<tail>

@@ -16,7 +16,7 @@ PIECES = {
         """,
     "hi.terse": "(|hi|hey|hello|question:|quick one:)",
     "hi.polite": """
-        (good (morning|afternoon|evening)|hello), (I hope you are well|I hope you can help me),
+        (good (morning|afternoon|evening)|hello), (i hope you are well|i hope you can help me),
         (dear (team|Kestrel team|customer service)|good day),
         hello and thank you for (being there|your time|taking my chat),
         """,
@@ -158,7 +158,7 @@ SHARED = {
         (well|ok), (at least|i guess) <trip> is (sorted|settled|not lost)(, but <hours> hours of my life are gone|, no thanks to you)
         """,
     "agent.bye": """
-        (you're welcome|my pleasure|any time|gladly|happy to help)(, <first>|), (have a (good|pleasant|safe) (flight|trip) to <to>|enjoy (<to>|your trip (with <companion>|)|<reason>)).
+        (you're welcome|my pleasure|any time|gladly|happy to help)(, <first>|), (have a (good|pleasant|safe) (flight|trip) to <to>|enjoy (<to>|your trip (with <companion>|)|the view)).
         (thank you|thanks) for (flying with|choosing) Kestrel Air(, <name>|, <first>|)(. (see you on board|goodbye|have a nice <day>)|).
         (is there anything else|anything else) i can do (for you|about <code>|for the <to> trip)(, <first>|)?
         (a confirmation|the confirmation|a copy of this chat) (is on its way|was sent|goes) to (you|your phone|your inbox|<email>)(, have a nice (day|evening|<day>)|).

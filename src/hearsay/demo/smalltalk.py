@@ -15,7 +15,7 @@ ASIDES = {
         (to be honest|frankly|you see|by the way|in case it matters|just so you know|between us|as you can imagine), (the|my|our) (<paper>|<deal>) (was|is|got) (<verdict>|<fate>)
         (it's|this is|that was) (my|our) (first|second|third|last|only|worst|best) (<deal>|<comfort>) (in <nights> years|since <month>|this year|with <companion>|at <spot>)
         (my|our|the|your) <item> (was|is|stayed|ended up) (<fate>|at <spot>|in <city>|under seat <seatno2>) (<past>|and <outcome>|)
-        (last|this|next) (year|summer|winter|month|week) (i|we) (plan|planned|want|had) (a|another|one more) <deal> (to|via|from) <city> (with <companion>|for <reason>|)
+        (last|this) (year|summer|winter|month|week) (i|we) (booked|planned|wanted|had) (a|another|one more) <deal> (to|via|from) <city> (with <companion>|for <reason>|)
         """,
     "agent.note": """
         (our|the) <desk> (in <city>|at <spot>|) (opens|closes|answers|calls back|replies|decides) (at <time2>|<soon>|by <day2>|within <hours> hours).
@@ -23,7 +23,7 @@ ASIDES = {
         (i|we|our <desk>) (can|could|may|will) (also|even|still|only) <help> (the|your) (<deal>|<paper>) (at <spot>|by <day2>|for <fee>|from here|<soon>).
         (as|since|because|if) (the|your) (<deal>|<paper>) (is|was|looks) <fate>, (i|we|our <desk>) (will|must|would) <help> (it|that) <soon>.
         (for|with|without) (a|the|your) <paper> (our|the) <desk> (asks for|needs|accepts|offers) (<fee>|a copy|nothing more|a signature|your card number).
-        (a|the|that|every) (<deal>|<comfort>) (usually|often|sometimes|rarely|normally|hardly ever|never) (costs <fee>|takes <hours> hours|gets <fate>) (at <spot>|in <month>|on a <day2>|).
+        (a|the|that|every) <deal> (usually|often|sometimes|rarely|normally|hardly ever|never) (costs <fee>|takes <hours> hours|gets <fate>) (at <spot>|in <month>|on a <day2>|).
         """,
     "someone": """
         (the|a|one) (lady|man|guy|woman|steward|pilot|stewardess|policeman|receptionist|officer|porter|trainee|supervisor|driver|cleaner|volunteer|student|captain|nurse|security guard|teenager|tourist|translator|chef|mechanic|priest|journalist|businessman|shopkeeper) (with the (beard|glasses|red scarf|badge|hat)|called <agent>|)
@@ -139,7 +139,7 @@ _SYNONYMS = """
     shows says indicates displays tells%me
     offered given promised
     quiet calm well-behaved
-    hours hrs full%hours
+    hours hrs
     send mail forward post
     costs comes%to runs%to
     total sum bill balance
@@ -153,7 +153,6 @@ _SYNONYMS = """
     leaves departs goes takes%off
     answer explanation update
     clothes trousers shirts shoes
-    claim demand request
     family relatives parents
     finally eventually
     seriously really
@@ -174,7 +173,7 @@ _SYNONYMS = """
     i%can%see i%see i%do%see
     until till
     let%me allow%me%to i'm%going%to i'll%just
-    of%course naturally by%all%means obviously
+    of%course naturally by%all%means
     do%you%have have%you%got is%there
     would%you%like do%you%wish are%you%happy
     the%app your%app the%mobile%app the%phone%app
@@ -217,7 +216,6 @@ _SYNONYMS = """
     looking%forward%to excited%about dreaming%of counting%the%days%to
     the%website your%website the%web%page your%site
     anything something
-    tell inform notify
     new fresh different
     difference gap surcharge rest
     stay visit break holiday
