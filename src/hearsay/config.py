@@ -25,16 +25,20 @@ class _Section(BaseModel):
 class Data(_Section):
     private: list[Path] = Field(min_length=1, description="private files: jsonl, csv, parquet (.gz .xz .bz2), datasets")
     public: list[Path] = Field(min_length=1, description="public files of OTHER units; only their prefixes are used")
+    holdout: list[Path] = Field([], description="private files of units that nobody trains on: only to measure with")
     text: str = Field("text", description="column that holds the text")
     user: str | None = Field("user", description="column that says whose row it is; needed for unit: user")
+    public_user: str | None = Field("user", description="the same in public files, to check that they are OTHER users; "
+                                    "null declares that they are")  # fmt: skip
     units: Positive = Field(description="how many units the private files hold, as declared by you (never counted)")
     sentences: Positive = Field(description="how many private rows there are, as declared by you (never counted)")
+    mean_tokens: Positive = Field(20, description="average tokens of a private row, roughly, as declared by you")
     cap: Positive = Field(200, description="rows one unit may contribute; further ones are ignored")
     prefix_tokens: Positive = Field(4, description="tokens of a public text that are used as a prefix")
     min_tokens: Positive = Field(8, description="shorter sentences are left out")
     max_tokens: Positive = Field(40, description="longer sentences are cut")
 
-    @field_validator("private", "public", mode="before")
+    @field_validator("private", "public", "holdout", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | Path) else value
@@ -54,32 +58,42 @@ class Privacy(_Section):
 
     epsilon: float = Field(3.0, gt=0, description="the budget of the whole corpus, over all runs")
     delta: float = Field(1e-6, gt=0, lt=1, description="chance of a worse loss; well below 1 / units")
+    spend: Share = Field(1.0, description="share of that budget which this run may use")
     unit: Literal["user", "record"] = Field("user", description="who is protected: a user with all rows, or one record")
     corpus: str = Field(min_length=1, description="a name of your choice; its ledger counts every run on it")
     secrets: Path | None = Field(None, description="file of phrases to report on (one per line), for your eyes only")
 
 
-class Teachers(_Section):
-    count: Positive = Field(description="number of shards; public. About sentences / 300")
-    rank: Positive = Field(8, description="rank of a teacher's adapter")
+class Adapter(_Section):
+    """What teachers and student train: the same few numbers over a frozen model."""
+
+    rank: Positive = Field(8, description="rank of an adapter")
     blocks: Positive = Field(2, description="how many top blocks of the model carry adapters")
+
+
+class Teachers(_Section):
+    count: Positive = Field(description="number of shards; public. About sentences / 300 (see hearsay plan)")
     epochs: float = Field(3.0, gt=0, description="passes over a shard of the declared average size")
     learning_rate: float = Field(3e-3, gt=0, description="teachers' learning rate")
+    row_tokens: Positive = Field(64, description="tokens of a row; sentences are packed into rows")
+    rows: Positive = Field(2, description="rows a teacher sees per step")
 
 
 class Ask(_Section):
     recipe: Literal["seqpate", "hellinger"] = Field("hellinger", description="seqpate (the paper), hellinger (better)")
     rounds: Positive = Field(1, description="hellinger: rounds on the student's own text, teachers restarted from it")
-    questions: Positive = Field(6000, description="positions asked per round")
-    pseudo: Positive = Field(2000, description="pseudo sentences completed from public prefixes")
-    candidates: Annotated[int, Field(ge=2)] = Field(50, description="most candidate tokens per question")
-    top_p: Share | None = Field(0.95, description="keep the student's likeliest tokens up to this mass; null for top-k")
-    selection: Literal["rank", "all"] = Field("all", description="ask only where the student ranks the label badly")
+    sentences: Positive = Field(1000, description="sentences per round, completed from public prefixes, to ask about")
+    questions: Positive = Field(6000, description="positions asked per round, spread over those sentences")
+    candidates: Annotated[int, Field(ge=2)] = Field(64, description="most candidate tokens per question (top-k)")
+    top_p: Share | None = Field(0.95, description="of these, the likeliest up to this mass; null: all (plain top-k)")
+    tail: Positive = Field(32, description="public samples that stand for all other tokens (the rest bucket)")
+    selection: Literal["rank", "all"] = Field("all", description="rank: only where the student ranks the label badly")
     rank_threshold: Positive = Field(10, description="what `badly` means for selection: rank")
     aggregate: Literal["mean", "vote"] = Field("mean", description="seqpate: mean of probabilities, or one vote each")
     noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace only with seqpate")
-    clip: float | Literal["rehearsal"] | None = Field(
-        None, description="hellinger: joint clip C of a teacher's residuals; `rehearsal` finds it on public text"
+    clip: float | Literal["quantile"] | None = Field(
+        None,
+        description="hellinger: joint clip of a teacher's residuals; quantile: found privately, for 4% of the budget",
     )
     holdout: float = Field(0.1, ge=0, lt=0.5, description="share of the questions kept to choose the stopping step")
 
@@ -93,14 +107,13 @@ class Ask(_Section):
 
 
 class Student(_Section):
-    loss: Literal["kl", "ce", "hellinger"] | None = Field(
-        None, description="null: what the recipe calls for; kl or ce (hard label) with seqpate"
-    )
-    pseudo_loss: bool = Field(True, description="also learn the pseudo sentences themselves (seqpate)")
-    weight: float = Field(20.0, ge=0, description="weight of the teachers' loss beside the pseudo loss (lambda)")
-    rank: Positive = Field(8, description="rank of the student's adapter")
-    warmup_steps: int = Field(100, ge=0, description="steps on pseudo sentences before the first question")
-    steps: Positive = Field(400, description="most steps on the answers, per round")
+    loss: Literal["kl", "ce"] = Field("kl", description="seqpate: kl, or ce on the likeliest answer (hard label)")
+    pseudo_loss: bool = Field(True, description="seqpate: also learn the pseudo sentences themselves")
+    weight: float = Field(20.0, ge=0, description="seqpate: weight of the teachers' loss beside the pseudo loss")
+    pseudo: Positive = Field(2000, description="pseudo sentences for the warm-up, completed by the public model")
+    warm_up: int = Field(100, ge=0, description="steps on pseudo sentences before the first question")
+    steps: Positive = Field(300, description="most steps on the answers, per round")
+    batch: Positive = Field(32, description="sentences per step")
     learning_rate: float = Field(2e-3, gt=0, description="student's learning rate")
 
 
@@ -118,6 +131,7 @@ class Config(_Section):
     data: Data
     privacy: Privacy
     model: str = Field("embedded", description="embedded, a local folder, or a hub id")
+    adapter: Adapter = Field(default_factory=lambda: Adapter.model_validate({}))
     teachers: Teachers
     ask: Ask = Field(default_factory=lambda: Ask.model_validate({}))
     student: Student = Field(default_factory=lambda: Student.model_validate({}))
@@ -127,10 +141,11 @@ class Config(_Section):
     def _together(self) -> "Config":
         if self.privacy.unit == "user" and self.data.user is None:
             raise ValueError("privacy.unit is user but data.user names no column; name one, or set unit: record")
-        if self.student.loss == "hellinger" and self.ask.recipe == "seqpate":
-            raise ValueError("student.loss hellinger needs square roots: ask.recipe hellinger")
-        if self.student.loss in ("kl", "ce") and self.ask.recipe == "hellinger":
-            raise ValueError("recipe hellinger learns by its own unbiased loss; leave student.loss out")
+        if self.data.max_tokens + 1 > self.teachers.row_tokens:
+            raise ValueError(
+                f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
+                "the start token; raise teachers.row_tokens or lower data.max_tokens"
+            )
         return self
 
     def plan_request(self) -> plan.Request:
@@ -171,9 +186,8 @@ def _resolved(config: Config, folder: Path) -> Config:
     def absolute(paths: list[Path]) -> list[Path]:
         return [path if path.is_absolute() else folder / path for path in paths]
 
-    data = config.data.model_copy(
-        update={"private": absolute(config.data.private), "public": absolute(config.data.public)}
-    )
+    files = {name: absolute(getattr(config.data, name)) for name in ("private", "public", "holdout")}
+    data = config.data.model_copy(update=files)
     privacy = config.privacy
     if privacy.secrets and not privacy.secrets.is_absolute():
         privacy = privacy.model_copy(update={"secrets": folder / privacy.secrets})

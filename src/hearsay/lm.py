@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as quiet
 
 from hearsay.errors import ModelError
 from hearsay.vocabulary import token_losses
@@ -38,6 +39,7 @@ class LanguageModel:
 
 def load(source: str, *, device: torch.device | str, dtype: torch.dtype = torch.float32) -> LanguageModel:
     path, local = _locate(source)
+    quiet.disable_progress_bar()  # a bar for a second's work, in the midst of ours
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(

@@ -1,0 +1,79 @@
+"""How good a language model is on held-out text: perplexity after the prefix, BLEU of completions, leaked secrets.
+
+These figures read private hold-out text. They are the owner's, live in internal/, and are not covered by the guarantee.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from hearsay import lm as models
+from hearsay.lm import LanguageModel
+
+Tokens = list[int]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The fields that other programs read; `tokens` and `completions` say how many each figure rests on."""
+
+    ppl: float
+    bleu1: float
+    bleu2: float
+    bleu3: float
+    bleu4: float
+    name_leak_rate: float
+    tokens: int
+    completions: int
+    bleu_signature: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(
+    lm: LanguageModel,
+    rows: list[Tokens],
+    *,
+    prefix: int,
+    max_tokens: int,
+    secrets: list[str],
+    completions: int,
+    seed: int,
+) -> Scores:
+    nll, tokens = models.token_nll(lm, rows, prefix)
+    chosen = rows[:completions]
+    stream = torch.Generator().manual_seed(seed)
+    made = models.generate(lm, [row[:prefix] for row in chosen], max_tokens=max_tokens - prefix, generator=stream)
+    texts = models.decode(lm, made)
+    bleu, signature = bleu_scores(texts, models.decode(lm, [row[prefix:] for row in chosen]))
+    return Scores(math.exp(nll / tokens), *bleu, leak_rate(texts, secrets), tokens, len(texts), signature)
+
+
+def bleu_scores(hypotheses: list[str], references: list[str]) -> tuple[tuple[float, float, float, float], str]:
+    """Corpus BLEU-1 to BLEU-4 by sacrebleu, with its signature."""
+    from sacrebleu.metrics import BLEU
+
+    found, signature = [], ""
+    for order in (1, 2, 3, 4):
+        metric = BLEU(max_ngram_order=order, effective_order=False, smooth_method="exp")
+        found.append(float(metric.corpus_score(hypotheses, [references]).score) if hypotheses else 0.0)
+        signature = str(metric.get_signature())
+    return (found[0], found[1], found[2], found[3]), signature
+
+
+def leak_rate(texts: list[str], secrets: list[str]) -> float:
+    """Share of texts that hold at least one secret phrase, letter for letter."""
+    if not texts or not secrets:
+        return 0.0
+    return sum(any(secret in text for secret in secrets) for text in texts) / len(texts)
+
+
+def gap_closed(ppl: dict[str, float]) -> float | None:
+    """Share of the way, in nats, from the better public reference to the private one."""
+    start = min(ppl[name] for name in ("public", "public_pseudo") if name in ppl)
+    if "private" not in ppl or "student" not in ppl or ppl["private"] >= start:
+        return None
+    return (math.log(start) - math.log(ppl["student"])) / (math.log(start) - math.log(ppl["private"]))

@@ -1,0 +1,220 @@
+"""The whole method on one page: private text and public prefixes in, a student with its guarantee out.
+
+    rows ─► shards (keyed hash of the unit) ─► one teacher per shard ─┐
+                                                                      ├─ the door ─► noisy answers ─► student
+    public prefixes ─► pseudo sentences ─► questions ─────────────────┘
+
+Left of the door may see private text (private/), right of it may not (public/). Only this file and release/ touch
+both sides, and what crosses is named here: `door.ask`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hearsay import lm as models
+from hearsay import stages
+from hearsay.accounting import budget, identity, plan
+from hearsay.accounting.costs import UNIT
+from hearsay.accounting.ledger import Ledger
+from hearsay.adapter_files import merged
+from hearsay.config import Config
+from hearsay.errors import BudgetError
+from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private.shards import Partition
+from hearsay.private.stack import Stack
+from hearsay.private.store import AdapterStore
+from hearsay.private.teaching import make_partition, training_shape
+from hearsay.public.cards import release_student
+from hearsay.public.prefixes import complete, read_prefixes
+from hearsay.public.questions import Choice, Questions, pose
+from hearsay.public.student import Answered, Lesson, distil, warm_up
+from hearsay.release.asking import Ensemble, ask
+from hearsay.release.door import Door
+from hearsay.run import Run
+from hearsay.stacked import Adapted
+from hearsay.stages import Stages
+
+Watcher = Callable[[str], stages.Watch]
+BLOCKS = {"cpu": 16, "cuda": 64}  # teachers per launch
+
+
+@dataclass
+class Work:
+    """What the stages share. `student` is public; `partition` is not."""
+
+    config: Config
+    run: Run
+    ledger: Ledger
+    door: Door
+    stages: Stages
+    lm: LanguageModel
+    stack: Stack
+    partition: Partition
+    prefixes: list[list[int]]
+
+    def file(self, name: str) -> Path:
+        return self.run.release / "stages" / f"{name}.safetensors"
+
+
+def generate(
+    config: Config, run: Run, watch: Callable[[str], stages.Watch] = stages.Watch, *, anyway: bool = False
+) -> Work:
+    """Runs or resumes; the student ends in release/student."""
+    check_feasible(config, anyway=anyway)
+    work = prepare(config, run, watch)
+    student = warmed_up(work)
+    for number in range(config.ask.rounds):
+        questions = ask_about(work, student, number)
+        teachers = train_teachers(work, student, number)
+        answered = answers(work, questions, teachers, student, number)
+        student = taught(work, student, answered, number)
+    release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config)
+    return work
+
+
+def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
+    made = plan.make(config.plan_request())
+    if not made.feasible and not anyway:
+        raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
+    return made
+
+
+def open_ledger(config: Config, path: Path) -> Ledger:
+    corpus = identity.corpus_id(config.privacy.corpus)
+    if path.exists():
+        ledger = Ledger.open(path, corpus=corpus)
+        if (ledger.budget.epsilon, ledger.budget.delta) != (config.privacy.epsilon, config.privacy.delta):
+            raise BudgetError(
+                f"the ledger of {config.privacy.corpus!r} was begun with epsilon {ledger.budget.epsilon}, delta "
+                f"{ledger.budget.delta}; a corpus has one budget: set privacy.epsilon and delta to these"
+            )
+        return ledger
+    allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
+    unit = config.privacy.unit
+    return Ledger.create(path, allowed, corpus=corpus, corpus_name=config.privacy.corpus, unit=unit)
+
+
+def prepare(config: Config, run: Run, watch: Watcher) -> Work:
+    flow = Stages(run, watch)
+    device = stages.pick_device(config.compute.device)
+    with flow.start("model"):
+        lm = models.load(config.model, device=device, dtype=_precision(device))
+        prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
+    with flow.start("shards"):
+        partition = make_partition(config, lm, run.private / "shards")
+    ledger = open_ledger(config, run.ledger)
+    identity.remember(ledger.id, ledger.path, partition.sketch)
+    ledger.register(run.id, run.folder)
+    door = Door(ledger, run.id, run.folder)
+    door.sweep()
+    block = config.compute.block or BLOCKS.get(device.type, 16)
+    stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
+    return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)
+
+
+def warmed_up(work: Work) -> Tensor:
+    """The student before any question: the public model, warmed up on its own pseudo sentences."""
+    config, lm = work.config, work.lm
+
+    def compute(progress: stages.Progress) -> Tensor:
+        student = Adapted(lm.model, work.stack.shape.adapter)
+        sentences = pseudo_sentences(work)
+        lesson = _lesson(config, "kl", steps=config.student.warm_up, seed=config.compute.seed)
+        warm_up(student, sentences, start_id(lm), end_id(lm), lesson, progress)
+        return student.flat[0]
+
+    return work.stages.tensor("warm-up", work.file("warm-up"), compute)
+
+
+def pseudo_sentences(work: Work) -> list[list[int]]:
+    path = work.run.release / "stages" / "pseudo.json"
+    count, seed = work.config.student.pseudo, work.config.compute.seed
+    return work.stages.tokens("pseudo text", path, lambda _: _completed(work, work.lm, count, seed))
+
+
+def ask_about(work: Work, student: Tensor, number: int) -> Questions:
+    """A round's questions: positions in sentences that the student itself completes from public prefixes."""
+    path = work.file(f"questions-{number}")
+    if path.exists():
+        return Questions.load(path)
+    config = work.config
+    with work.stages.start(f"questions {number + 1}"):
+        speaker = merged(work.lm, work.stack.top, student)
+        seed = config.compute.seed + 1000 * (number + 1)
+        sentences = _completed(work, speaker, config.ask.sentences, seed)
+        choice = Choice(
+            count=config.ask.questions,
+            candidates=config.ask.candidates,
+            top_p=config.ask.top_p,
+            tail=config.ask.tail,
+            prefix_tokens=config.data.prefix_tokens,
+            rank_threshold=config.ask.rank_threshold if config.ask.selection == "rank" else None,
+            holdout=config.ask.holdout,
+            seed=seed,
+        )
+        asker = Adapted(work.lm.model, work.stack.shape.adapter, student)
+        questions = pose(asker, sentences, start_id(work.lm), end_id(work.lm), choice)
+        questions.save(path)
+    return questions
+
+
+def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
+    """Private: one teacher per shard, restarted from the current (public) student."""
+    count = work.config.teachers.count
+    store = work.stack.store(work.run.private / "teachers" / f"round-{number}", count=count, generation=number)
+    if not all(store.has(block) for block in range(store.blocks)):
+        with work.stages.start(f"teachers {number + 1}") as progress:
+            work.stack.train(
+                work.partition.shard, count, generation=number, store=store, progress=progress, start=student
+            )
+    return store
+
+
+def answers(work: Work, questions: Questions, teachers: AdapterStore, student: Tensor, number: int) -> Answered:
+    """Through the door (release/asking.py): a round may cost its equal share of what this run may spend."""
+    config = work.config
+    share = work.ledger.budget.capacity * Fraction(config.privacy.spend) / config.ask.rounds - 4 * UNIT
+    with work.stages.start(f"answers {number + 1}") as progress:
+        ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
+        return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))
+
+
+def taught(work: Work, student: Tensor, answered: Answered, number: int) -> Tensor:
+    """The student after a round. Post-processing: nothing here can cost privacy."""
+    config = work.config
+    kind = "hellinger" if config.ask.recipe == "hellinger" else config.student.loss
+
+    def compute(progress: stages.Progress) -> Tensor:
+        learner = Adapted(work.lm.model, work.stack.shape.adapter, student)
+        lesson = _lesson(config, kind, steps=config.student.steps, seed=config.compute.seed + number)
+        distil(learner, [answered], end_id(work.lm), lesson, progress)
+        return learner.flat[0]
+
+    return work.stages.tensor(f"student {number + 1}", work.file(f"student-{number}"), compute)
+
+
+def _lesson(config: Config, kind: str, *, steps: int, seed: int) -> Lesson:
+    settings, paper = config.student, config.ask.recipe == "seqpate"
+    return Lesson(
+        steps=steps,
+        batch=settings.batch,
+        learning_rate=settings.learning_rate,
+        seed=seed,
+        loss=kind,
+        weight=settings.weight if paper else 1.0,
+        pseudo_loss=paper and settings.pseudo_loss,
+    )
+
+
+def _completed(work: Work, speaker: LanguageModel, count: int, seed: int) -> list[list[int]]:
+    data = work.config.data
+    return complete(speaker, work.prefixes, count, min_tokens=data.min_tokens, max_tokens=data.max_tokens, seed=seed)
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if device.type == "cuda" else torch.float32

@@ -1,0 +1,77 @@
+"""From private files to shards, and from public settings to the shape of the teachers' training."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hearsay import lm as models
+from hearsay.accounting import identity
+from hearsay.config import Config
+from hearsay.errors import DataError
+from hearsay.lm import LanguageModel
+from hearsay.private.partition import partition
+from hearsay.private.shards import Partition, PartitionSettings, is_finished, open_partition
+from hearsay.private.training import TrainingShape
+from hearsay.reading import Columns, Row, read_rows
+
+
+def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition:
+    data, privacy = config.data, config.privacy
+    settings = PartitionSettings(
+        shards=config.teachers.count,
+        unit=privacy.unit,
+        cap=data.cap,
+        min_tokens=data.min_tokens,
+        max_tokens=data.max_tokens,
+        vocabulary=len(lm.tokenizer),
+        tokeniser=config.model,
+    )
+    key = identity.derived_key("partition", privacy.corpus)
+    if is_finished(folder):
+        return open_partition(folder, settings, key)
+    columns = Columns(text=data.text, user=data.user if privacy.unit == "user" else None)
+    return partition(
+        _refusing(read_rows(data.private, columns), _public_users(config)),
+        settings,
+        key=key,
+        tokenise=lambda texts: models.encode(lm, texts, data.max_tokens),
+        folder=folder,
+        sketch_key=identity.sketch_key(),
+    )
+
+
+def _public_users(config: Config) -> set[str]:
+    """Whose words the public prefixes are; empty if the owner declared that there is nobody to check."""
+    data = config.data
+    if config.privacy.unit != "user" or data.public_user is None:
+        return set()
+    return {row.user or "" for row in read_rows(data.public, Columns(text=data.text, user=data.public_user))}
+
+
+def _refusing(rows: Iterable[Row], public_users: set[str]) -> Iterator[Row]:
+    """Public prefixes of a private unit would publish its words. Says that it is so, never who."""
+    for row in rows:
+        if row.user in public_users:
+            raise DataError(
+                "some rows of data.public belong to users who are in data.private; public prefixes must come from "
+                "other users: remove theirs from data.public"
+            )
+        yield row
+
+
+def training_shape(config: Config) -> TrainingShape:
+    """Steps from declared numbers: what a shard really holds must not change what is done."""
+    teachers, data = config.teachers, config.data
+    tokens = data.sentences / teachers.count * (data.mean_tokens + 1)
+    steps = math.ceil(teachers.epochs * tokens / (teachers.rows * teachers.row_tokens))
+    return TrainingShape(
+        rank=config.adapter.rank,
+        alpha=2.0 * config.adapter.rank,
+        top_blocks=config.adapter.blocks,
+        seed=config.compute.seed,
+        row_tokens=teachers.row_tokens,
+        rows_per_step=teachers.rows,
+        steps=max(1, steps),
+        learning_rate=teachers.learning_rate,
+        warm_up=min(5, max(1, steps // 4)),
+    )

@@ -1,0 +1,42 @@
+"""What goes out with the student: the model, its card with the guarantee in the metadata, and the statement."""
+
+import json
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment
+
+from hearsay import __version__
+from hearsay import lm as models
+from hearsay.accounting import statement
+from hearsay.accounting.ledger import Ledger
+from hearsay.config import Config
+from hearsay.lm import LanguageModel
+from hearsay.run import Run, write_text
+
+
+def release_student(run: Run, student: LanguageModel, ledger: Ledger, config: Config) -> None:
+    said = statement.make(ledger)
+    models.save(student, run.release / "student", render("student_card.md.j2", facts(said, config, run)))
+    write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
+    write_text(run.release / "statement.html", render("statement.html.j2", facts(said, config, run), html=True))
+
+
+def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]:
+    """Public settings and figures from the ledger: all that a card may hold."""
+    return {
+        "statement": said.to_json(),
+        "version": __version__,
+        "run": run.id,
+        "model": config.model,
+        "teachers": config.teachers.count,
+        "recipe": config.ask.recipe,
+        "rounds": config.ask.rounds,
+        "questions": config.ask.questions * config.ask.rounds,
+    }
+
+
+def render(template: str, values: dict[str, Any], *, html: bool = False) -> str:
+    source = (resources.files("hearsay") / "public" / "templates" / template).read_text(encoding="utf-8")
+    environment = Environment(autoescape=html, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(source).render(**values)

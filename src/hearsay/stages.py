@@ -1,0 +1,95 @@
+"""Stages hand over through files: what is finished is loaded, what is not is computed, a killed one leaves nothing.
+
+Everything a stage computes follows from public settings, private shards and stored answers, never from the clock or
+from a global random state, so a resumed run ends where an uninterrupted one would have.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from hearsay.run import Run, write_text
+
+Progress = Callable[[int, int], None]
+
+
+class Stages:
+    """Runs stages in order, tells the person watching, and notes public facts in progress.jsonl."""
+
+    def __init__(self, run: Run, watch: Callable[[str], "Watch"]) -> None:
+        self.run, self.watch = run, watch
+        self.seconds: dict[str, float] = {}
+
+    def start(self, name: str) -> "Running":
+        return Running(self, name)
+
+    def tensor(self, name: str, path: Path, compute: Callable[[Progress], Tensor]) -> Tensor:
+        """A stage whose result is one tensor in a file."""
+        if path.exists():
+            return load_file(path)["value"]
+        with self.start(name) as progress:
+            value = compute(progress).detach().cpu().contiguous()
+            save_tensor(path, value)
+        return value
+
+    def tokens(self, name: str, path: Path, compute: Callable[[Progress], list[list[int]]]) -> list[list[int]]:
+        """A stage whose result is public sentences."""
+        if path.exists():
+            found: list[list[int]] = json.loads(path.read_text())
+            return found
+        with self.start(name) as progress:
+            found = compute(progress)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps(found))
+        return found
+
+
+class Running:
+    def __init__(self, stages: Stages, name: str) -> None:
+        self.stages, self.name = stages, name
+        self.began = 0.0
+
+    def __enter__(self) -> Progress:
+        self.began = time.monotonic()
+        self.stages.run.note(self.name, event="begin")
+        self.view = self.stages.watch(self.name)
+        return self.view.progress
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self.view.close(failed=kind is not None)
+        spent = time.monotonic() - self.began
+        self.stages.seconds[self.name] = self.stages.seconds.get(self.name, 0.0) + spent
+        if kind is None:
+            self.stages.run.note(self.name, event="end", seconds=round(spent, 2))
+
+
+class Watch:
+    """How a stage is shown. This one shows nothing: for tests and for code."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def progress(self, done: int, total: int) -> None:
+        pass
+
+    def close(self, *, failed: bool) -> None:
+        pass
+
+
+def save_tensor(path: Path, value: Tensor) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    save_file({"value": value}, draft)
+    draft.replace(path)
+
+
+def pick_device(name: str) -> torch.device:
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
