@@ -88,9 +88,11 @@ def test_packed_sentences_are_separate_sentences(tiny: LanguageModel) -> None:
 
 def test_an_unknown_architecture_is_refused(tiny_gpt2: LanguageModel) -> None:
     twisted = copy.deepcopy(tiny_gpt2.model)
-    twisted.transformer.h[1].register_forward_hook(lambda module, given, out: out * 1.1)
+    twisted.lm_head.register_forward_hook(lambda module, given, out: out.tanh())  # as some models cap their logits
+    with pytest.raises(ModelError, match="whole model"):
+        checked_split(twisted, 1)
     with pytest.raises(ModelError, match="need a GPT-2"):
-        checked_split(twisted.__class__(twisted.config).transformer, 1)
+        checked_split(twisted.transformer, 1)
     with pytest.raises(ModelError, match="1 to 3"):
         checked_split(tiny_gpt2.model, 4)
 
@@ -212,6 +214,26 @@ def test_an_empty_shard_answers_with_the_base_model(tiny: LanguageModel, tmp_pat
     assert torch.equal(asked_all(stack, store)[1], stack.public_answers(contexts, candidates)[1])
     logits = tiny.model(contexts.rows).logits[contexts.asked[:, 0], contexts.asked[:, 1]]
     assert torch.allclose(asked_all(stack, store)[1], logits.gather(1, candidates), atol=1e-5)
+
+
+def test_teachers_may_begin_from_a_public_adapter(five: tuple[Stack, AdapterStore]) -> None:
+    stack, store = five
+    student = store.teacher(0)  # any adapter will do here
+    (_, flat), *_ = stack.trained(lambda m: SHARDS[m] if m else [], 2, generation=0, start=student)
+    assert torch.equal(flat[0], student) and not torch.equal(flat[1], student)
+    contexts, candidates = questions()
+    assert not torch.equal(
+        stack.public_answers(contexts, candidates, start=student), stack.public_answers(*questions())
+    )
+
+
+def test_training_in_half_precision_stays_close(five: tuple[Stack, AdapterStore], tmp_path: Path) -> None:
+    stack, store = five
+    half, other = trained(stack.lm, SHARDS, tmp_path, shape=replace(SHAPE, precision="bfloat16"))
+    full, rough = asked_all(stack, store), asked_all(half, other)
+    base = stack.public_answers(*questions())[0]
+    assert other.get(0).dtype == torch.float32
+    assert (rough - full).abs().mean() < 0.2 * (full - base).abs().mean()
 
 
 # Answers, files and the single variant

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_CELLS = {"cpu": 2**20, "cuda": 2**28}  # logits held at once: a core's cache, or a small share of a GPU's memory
+CHUNK_CELLS = {"cpu": 2**21, "cuda": 2**28}  # logits held at once: a core's cache, or a small share of a GPU's memory
 
 
 def chunk_rows(head: Tensor) -> int:
