@@ -319,3 +319,12 @@ def test_the_single_variant_trains_with_any_loss(tiny: LanguageModel) -> None:
         losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert start_id(tiny) in (None, end_id(tiny))
+
+
+def test_each_teacher_and_generation_has_an_order_of_its_own(five: tuple[Stack, AdapterStore]) -> None:
+    stack, _ = five
+    orders = [
+        stack._rows(SHARDS[0], generation, teacher).tokens.tobytes() for generation, teacher in [(3, 0), (3, 1), (4, 0)]
+    ]
+    assert len(set(orders)) == 3
+    assert orders[0] == stack._rows(SHARDS[0], 3, 0).tokens.tobytes()

@@ -63,7 +63,8 @@ class AdapterStore:
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
                 self._check(path.name, json.loads((file.metadata() or {}).get("hearsay", "{}")))
-                flat: Tensor = file.get_tensor("adapters")
+                # A copy of our own: a mapped file lies at any address, and products can round by alignment.
+                flat: Tensor = file.get_tensor("adapters").clone()
         except SafetensorError as error:
             raise ModelError(f"got a damaged file {path}; delete it and run the training again") from error
         return flat
