@@ -285,6 +285,11 @@ def test_a_store_refuses_teachers_of_other_settings(five: tuple[Stack, AdapterSt
     for other in (replace(store, generation=4), replace(store, count=6), replace(store, shape=replace(SHAPE, steps=5))):
         with pytest.raises(ModelError, match="need"):
             other.get(0)
+        with pytest.raises(ModelError, match="need"):
+            other.has(0)
+    student = Stack(merge(stack.lm, store.teacher(0), SHAPE), SHAPE, block=2, device="cpu")
+    with pytest.raises(ModelError, match="base"):
+        next(student.answers(store, *questions()))
     with pytest.raises(ModelError, match="generation"):
         stack.train(SHARDS.__getitem__, 5, generation=4, store=store)
 

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_FEW = 512  # likeliest tokens looked at first: they usually hold the whole nucleus, and sorting all is the slowest step
+_FEW = (
+    1024  # likeliest tokens looked at first: they usually hold the whole nucleus, and sorting all is the slowest step
+)
 
 
 @torch.no_grad()

@@ -64,7 +64,7 @@ class Stack:
         self.on_launch: Callable[[int], None] = lambda wave: None
 
     def store(self, folder: Path, *, count: int, generation: int) -> AdapterStore:
-        return AdapterStore(folder, self.shape, block=self.block, count=count, generation=generation)
+        return AdapterStore(folder, self.shape, self.block, count, generation, self.top.split.fingerprint())
 
     # Training
 
@@ -79,7 +79,7 @@ class Stack:
         start: Tensor | None = None,
     ) -> None:
         """Trains what the store lacks. `start` [D] is a public adapter to begin from: a student's, in later rounds."""
-        store.expect(self.shape, block=self.block, count=count, generation=generation)
+        store.expect(self.store(store.folder, count=count, generation=generation))
         missing = [block for block in range(store.blocks) if not store.has(block)]
         for block, flat in self.trained(
             shards, count, generation=generation, blocks=missing, progress=progress, start=start
@@ -110,7 +110,7 @@ class Stack:
                 for state in states:
                     self.on_launch(len(wave))
                     advance(state, gradient(self._learner, state, step), step, self.shape)
-                done.show(step * len(wave))
+                done.show((step + 1) * len(wave))
             done.finished(self.shape.steps * len(wave))
             return [(block, state.flat) for block, state in zip(wave, states, strict=True)]
 
@@ -156,7 +156,7 @@ class Stack:
         for each teacher and question. The last block's padding is left out. Contexts are public, so the trunk runs
         once for all.
         """
-        store.expect(self.shape, block=self.block, count=store.count, generation=store.generation)
+        store.expect(self.store(store.folder, count=store.count, generation=store.generation))
         if contexts.rows.shape[1] > self.top.split.positions:
             raise ModelError(
                 f"got contexts of {contexts.rows.shape[1]} tokens, need at most {self.top.split.positions}, "
@@ -244,4 +244,3 @@ class Steps:
 
     def finished(self, steps: int) -> None:
         self.done += steps
-        self.show(0)
