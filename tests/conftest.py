@@ -55,5 +55,6 @@ def tiny_gpt2() -> LanguageModel:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _two_threads() -> None:
-    torch.set_num_threads(2)
+def _one_thread() -> None:
+    """Tests run beside each other: two threads a process on two cores wait for each other more than they compute."""
+    torch.set_num_threads(1)

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from conftest import TEXT, tiny_model
+from hearsay import decoding
 from hearsay import lm as lms
 from hearsay.errors import ModelError
 from hearsay.lm import LanguageModel
@@ -70,6 +71,23 @@ def test_a_seed_repeats_and_top_p_keeps_to_the_likeliest(tiny_gpt2: LanguageMode
 
     assert once(1, 0.95) == once(1, 0.95) != once(2, 0.95)
     assert once(1, 1e-6) == lms.generate(tiny_gpt2, [[5]] * 8, max_tokens=6, temperature=0)
+
+
+def test_the_nucleus_is_the_smallest_set_that_reaches_top_p() -> None:
+    odds = torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.97, 0.01, 0.01, 0.01]])
+    kept = decoding.nucleus(odds, 0.6) > 0
+    assert kept.tolist() == [[False, True, False, True], [True, False, False, False]]
+    wide = torch.linspace(1, 2, 2000)[None] / 3000  # more than the few that are looked at first
+    best = decoding.nucleus(wide, 0.8).sum()
+    assert 0.8 <= best < 0.801
+
+
+def test_draws_follow_the_odds() -> None:
+    """Chi-square with 3 degrees of freedom, threshold at a false-alarm rate of 1e-4; the seed is fixed."""
+    odds = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    logits = odds.log().expand(20000, 4)
+    drawn = decoding.draw(logits, 1.0, 1.0, torch.Generator().manual_seed(0)).bincount(minlength=4)
+    assert float(((drawn - 20000 * odds) ** 2 / (20000 * odds)).sum()) < 21.1
 
 
 def test_beams_find_a_likelier_row_than_greed(tiny_gpt2: LanguageModel) -> None:

@@ -88,9 +88,11 @@ def test_packed_sentences_are_separate_sentences(tiny: LanguageModel) -> None:
 
 def test_an_unknown_architecture_is_refused(tiny_gpt2: LanguageModel) -> None:
     twisted = copy.deepcopy(tiny_gpt2.model)
-    twisted.transformer.h[1].register_forward_hook(lambda module, given, out: out * 1.1)
+    twisted.lm_head.register_forward_hook(lambda module, given, out: out.tanh())  # as some models cap their logits
+    with pytest.raises(ModelError, match="whole model"):
+        checked_split(twisted, 1)
     with pytest.raises(ModelError, match="need a GPT-2"):
-        checked_split(twisted.__class__(twisted.config).transformer, 1)
+        checked_split(twisted.transformer, 1)
     with pytest.raises(ModelError, match="1 to 3"):
         checked_split(tiny_gpt2.model, 4)
 
@@ -214,6 +216,26 @@ def test_an_empty_shard_answers_with_the_base_model(tiny: LanguageModel, tmp_pat
     assert torch.allclose(asked_all(stack, store)[1], logits.gather(1, candidates), atol=1e-5)
 
 
+def test_teachers_may_begin_from_a_public_adapter(five: tuple[Stack, AdapterStore]) -> None:
+    stack, store = five
+    student = store.teacher(0)  # any adapter will do here
+    (_, flat), *_ = stack.trained(lambda m: SHARDS[m] if m else [], 2, generation=0, start=student)
+    assert torch.equal(flat[0], student) and not torch.equal(flat[1], student)
+    contexts, candidates = questions()
+    assert not torch.equal(
+        stack.public_answers(contexts, candidates, start=student), stack.public_answers(*questions())
+    )
+
+
+def test_training_in_half_precision_stays_close(five: tuple[Stack, AdapterStore], tmp_path: Path) -> None:
+    stack, store = five
+    half, other = trained(stack.lm, SHARDS, tmp_path, shape=replace(SHAPE, precision="bfloat16"))
+    full, rough = asked_all(stack, store), asked_all(half, other)
+    base = stack.public_answers(*questions())[0]
+    assert other.get(0).dtype == torch.float32
+    assert (rough - full).abs().mean() < 0.2 * (full - base).abs().mean()
+
+
 # Answers, files and the single variant
 
 
@@ -263,6 +285,11 @@ def test_a_store_refuses_teachers_of_other_settings(five: tuple[Stack, AdapterSt
     for other in (replace(store, generation=4), replace(store, count=6), replace(store, shape=replace(SHAPE, steps=5))):
         with pytest.raises(ModelError, match="need"):
             other.get(0)
+        with pytest.raises(ModelError, match="need"):
+            other.has(0)
+    student = Stack(merge(stack.lm, store.teacher(0), SHAPE), SHAPE, block=2, device="cpu")
+    with pytest.raises(ModelError, match="base"):
+        next(student.answers(store, *questions()))
     with pytest.raises(ModelError, match="generation"):
         stack.train(SHARDS.__getitem__, 5, generation=4, store=store)
 
@@ -297,3 +324,12 @@ def test_the_single_variant_trains_with_any_loss(tiny: LanguageModel) -> None:
         losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert start_id(tiny) in (None, end_id(tiny))
+
+
+def test_each_teacher_and_generation_has_an_order_of_its_own(five: tuple[Stack, AdapterStore]) -> None:
+    stack, _ = five
+    orders = [
+        stack._rows(SHARDS[0], generation, teacher).tokens.tobytes() for generation, teacher in [(3, 0), (3, 1), (4, 0)]
+    ]
+    assert len(set(orders)) == 3
+    assert orders[0] == stack._rows(SHARDS[0], 3, 0).tokens.tobytes()

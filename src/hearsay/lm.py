@@ -20,7 +20,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as quiet
 
+from hearsay import decoding
 from hearsay.errors import ModelError
+from hearsay.split import fuse_activations
 from hearsay.vocabulary import token_losses
 
 BATCH_TOKENS = 8192  # tokens a pass when scoring, rows times length when generating
@@ -49,6 +51,7 @@ def load(source: str, *, device: torch.device | str, dtype: torch.dtype = torch.
         raise ModelError(_why_not(source, local)) from error
     lm = LanguageModel(model.to(device).eval().requires_grad_(False), tokenizer, source)
     _check(lm)
+    fuse_activations(lm.model)
     return lm
 
 
@@ -185,11 +188,9 @@ def generate(
     generator: torch.Generator | None = None,
     beams: int = 1,
 ) -> list[list[int]]:
-    """What follows each prefix: at most `max_tokens` new tokens, without the end token. Temperature 0 takes the
-    likeliest.
+    """What follows each prefix: at most `max_tokens` new tokens, without the end token.
 
-    `generator` lives on the CPU: the draws are made there, so a seed gives the same text on any batch of equal
-    prefixes.
+    Temperature 0 takes the likeliest token. `generator` lives on the CPU, whatever the device.
     """
     lead = _lead(lm)
     full = [lead + prefix for prefix in prefixes]
@@ -199,67 +200,21 @@ def generate(
     for batch in _batches([len(row) + max_tokens for row in full]):
         tokens, lengths = _padded([full[i] for i in batch], pad_id(lm), left=True)
         if beams > 1:
-            rows = _beam(lm, tokens, lengths, max_tokens, beams)
+            rows = decoding.beam(lm.model, tokens, lengths, end_id(lm), max_tokens=max_tokens, beams=beams)
         else:
-            rows = _sample(lm, tokens, lengths, max_tokens, temperature, top_p, generator)
+            rows = decoding.sample(
+                lm.model,
+                tokens,
+                lengths,
+                end_id(lm),
+                max_tokens=max_tokens,
+                temperature=temperature,
+                top_p=top_p,
+                generator=generator,
+            )
         for index, row in zip(batch, rows, strict=True):
             found[index] = row[: row.index(end_id(lm))] if end_id(lm) in row else row
     return found
-
-
-@torch.no_grad()
-def _sample(
-    lm: LanguageModel,
-    tokens: Tensor,
-    lengths: Tensor,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator | None,
-) -> list[list[int]]:
-    width, rows = tokens.shape[1], len(tokens)
-    mask = (torch.arange(width) >= width - lengths[:, None]).long().to(lm.device)
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    step, cache = tokens.to(lm.device), None
-    drawn, open_rows = torch.full((rows, max_tokens), end_id(lm)), torch.ones(rows, dtype=torch.bool)
-    for place in range(max_tokens):
-        out = lm.model(
-            step, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
-        cache = out.past_key_values
-        chosen = _draw(out.logits[:, -1].float(), temperature, top_p, generator)
-        drawn[open_rows, place] = chosen[open_rows]
-        open_rows &= chosen != end_id(lm)
-        if not open_rows.any():
-            break
-        step, positions = chosen[:, None].to(lm.device), positions[:, -1:] + 1
-        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
-    return drawn.tolist()
-
-
-def _draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Generator | None) -> Tensor:
-    if temperature <= 0:
-        return logits.argmax(-1).cpu()
-    odds = torch.softmax(logits / temperature, -1)
-    if top_p < 1:
-        ordered, order = odds.sort(-1, descending=True)
-        ordered[ordered.cumsum(-1) - ordered >= top_p] = 0  # keeps the token that crosses the line
-        odds = torch.zeros_like(odds).scatter_(-1, order, ordered)
-    return torch.multinomial(odds.cpu(), 1, generator=generator)[:, 0]
-
-
-def _beam(lm: LanguageModel, tokens: Tensor, lengths: Tensor, max_tokens: int, beams: int) -> list[list[int]]:
-    mask = (torch.arange(tokens.shape[1]) >= tokens.shape[1] - lengths[:, None]).long()
-    out = lm.model.generate(
-        tokens.to(lm.device),
-        attention_mask=mask.to(lm.device),
-        max_new_tokens=max_tokens,
-        num_beams=beams,
-        do_sample=False,
-        pad_token_id=end_id(lm),
-        eos_token_id=end_id(lm),
-    )
-    return out[:, tokens.shape[1] :].tolist()  # type: ignore[no-any-return]
 
 
 def save(lm: LanguageModel, folder: Path, card: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_CELLS = {"cpu": 2**20, "cuda": 2**28}  # logits held at once: a core's cache, or a small share of a GPU's memory
+CHUNK_CELLS = {"cpu": 2**21, "cuda": 2**28}  # logits held at once: a core's cache, or a small share of a GPU's memory
+_ROW_CELLS = 2**27  # half a GiB of head rows
 
 
 def chunk_rows(head: Tensor) -> int:
@@ -54,8 +55,12 @@ def token_losses(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
 
 def candidate_logits(hidden: Tensor, head: Tensor, bias: Tensor | None, candidates: Tensor) -> Tensor:
     """float32 [G, Q, K]: logits of candidates [Q, K] for hidden states [G, Q, d]; the products are taken in float32."""
-    rows = head[candidates].float()
-    logits = torch.bmm(hidden.transpose(0, 1).float(), rows.transpose(1, 2)).transpose(0, 1)
+    each = max(1, _ROW_CELLS // (candidates.shape[1] * head.shape[1]))  # questions whose rows are gathered at once
+    parts = []
+    for asked, state in zip(torch.split(candidates, each), torch.split(hidden, each, dim=1), strict=True):
+        rows = head[asked].float()
+        parts.append(torch.bmm(state.transpose(0, 1).float(), rows.transpose(1, 2)).transpose(0, 1))
+    logits = torch.cat(parts, 1)
     return logits if bias is None else logits + bias[candidates].float()
 
 

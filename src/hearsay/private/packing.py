@@ -12,6 +12,7 @@ has, every token is trained, the first one too; without one (Qwen) the first tok
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +77,15 @@ def _pairs(sentences: Sequence[NDArray[np.integer]], frame: Frame) -> tuple[Ints
         targets[lasts] = frame.end
         return tokens, targets, lengths
     firsts = (ends - lengths)[lengths > 0]
-    inputs, targets = np.full(total, frame.start, np.int32), np.full(total, frame.end, np.int32)
-    inputs[np.setdiff1d(np.arange(total), firsts, assume_unique=True)] = tokens
-    targets[np.setdiff1d(np.arange(total), lasts, assume_unique=True)] = tokens
-    return inputs, targets, lengths
+    return _between(tokens, firsts, frame.start, total), _between(tokens, lasts, frame.end, total), lengths
+
+
+def _between(tokens: Ints, places: NDArray[np.int64], mark: int, total: int) -> Ints:
+    """The tokens in order, with `mark` at the given places among them."""
+    laid, free = np.full(total, mark, np.int32), np.ones(total, bool)
+    free[places] = False
+    laid[free] = tokens
+    return laid
 
 
 def _draw(
@@ -120,7 +126,7 @@ def _lay(
     frame: Frame,
 ) -> Rows:
     """Copies the chosen sentences into their places, all at once."""
-    chosen = np.concatenate([np.array(row, np.int64) for row in rows])
+    chosen = np.fromiter(chain.from_iterable(rows), np.int64)
     row_of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     sizes = lengths[chosen]
     before = np.cumsum(sizes) - sizes  # places used before each sentence, over all rows

@@ -10,7 +10,8 @@ What a teacher becomes depends on its own shard, its own random stream (generati
 never depend on what shards hold. What comes out of here is private, and goes to release/ only.
 """
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,11 @@ from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.packing import Frame, Rows, pack
 from hearsay.private.store import AdapterStore
 from hearsay.private.training import BlockState, TrainingShape, advance, gradient
-from hearsay.private.waves import fitting_wave, in_waves, memory
+from hearsay.private.waves import Ahead, fitting_wave, in_waves, memory
 from hearsay.stacked import Contexts, StackedTop
 from hearsay.vocabulary import candidate_logits, log_normalisers
 
-Shards = Callable[[int], list[NDArray[np.integer]]]
+Shards = Callable[[int], Sequence[NDArray[np.integer]]]
 Progress = Callable[[int, int], None]
 
 ANSWER_TOKENS = {"cpu": 2**13, "cuda": 2**18}  # teacher-tokens a launch when asking: a constant of the kind of device
@@ -45,23 +46,25 @@ class Stack:
         wave: int | None = None,
     ) -> None:
         self.lm, self.shape, self.block, self.device = lm, shape, block, torch.device(device)
-        self.top = StackedTop(lm.model.to(self.device), shape.adapter)
+        self.top = self._learner = StackedTop(lm.model.to(self.device), shape.adapter)
+        if shape.precision == "bfloat16" and lm.model.dtype != torch.bfloat16:
+            # Twice as fast where the processor multiplies bfloat16; answers still come from the model as loaded.
+            self._learner = StackedTop(copy.deepcopy(lm.model).to(torch.bfloat16), shape.adapter)
         if shape.row_tokens > self.top.split.positions:
             raise ModelError(
                 f"got teachers.row_tokens {shape.row_tokens}, need at most {self.top.split.positions}, "
                 "the longest row the model can take"
             )
         if compile:
-            self.top.compile()
+            for top in {self.top, self._learner}:
+                top.compile()
         self.memory = memory(self.top, shape, block)
         self.wave = wave or fitting_wave(self.memory, self.device)
-        head = self.top.split.head
-        self._head = head.to(torch.bfloat16) if shape.head == "bfloat16" else head
         # Called before each launch with the size of the wave: where a test raises torch.OutOfMemoryError.
         self.on_launch: Callable[[int], None] = lambda wave: None
 
     def store(self, folder: Path, *, count: int, generation: int) -> AdapterStore:
-        return AdapterStore(folder, self.shape, block=self.block, count=count, generation=generation)
+        return AdapterStore(folder, self.shape, self.block, count, generation, self.top.split.fingerprint())
 
     # Training
 
@@ -76,7 +79,7 @@ class Stack:
         start: Tensor | None = None,
     ) -> None:
         """Trains what the store lacks. `start` [D] is a public adapter to begin from: a student's, in later rounds."""
-        store.expect(self.shape, block=self.block, count=count, generation=generation)
+        store.expect(self.store(store.folder, count=count, generation=generation))
         missing = [block for block in range(store.blocks) if not store.has(block)]
         for block, flat in self.trained(
             shards, count, generation=generation, blocks=missing, progress=progress, start=start
@@ -93,34 +96,40 @@ class Stack:
         progress: Progress | None = None,
         start: Tensor | None = None,
     ) -> Iterator[tuple[int, Tensor]]:
-        """(block, adapters [G, D]) as they are ready, kept nowhere: what an update of each teacher is computed from."""
+        """(block, adapters [G, D]) as they are ready, kept nowhere: what an update of each teacher is computed from.
+
+        `shards` is called from one other thread, so that the next block is packed while this one trains.
+        """
         first = self.top.layout.initial() if start is None else start.detach().float().reshape(-1)
         todo = list(range(-(-count // self.block))) if blocks is None else blocks
         done = Steps(progress, len(todo) * self.shape.steps)
 
         def run(wave: list[int]) -> list[tuple[int, Tensor]]:
-            states = [self._state(shards, count, block, generation, first) for block in wave]
+            states = [self._state(rows(block), first) for block in wave]
             for step in range(self.shape.steps):
                 for state in states:
                     self.on_launch(len(wave))
-                    advance(state, gradient(self.top, state, step, self._head), step, self.shape)
-                done.show(step * len(wave))
+                    advance(state, gradient(self._learner, state, step), step, self.shape)
+                done.show((step + 1) * len(wave))
             done.finished(self.shape.steps * len(wave))
             return [(block, state.flat) for block, state in zip(wave, states, strict=True)]
 
-        for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
-            yield from results
+        with Ahead(lambda block: self._packed(shards, count, block, generation), todo) as rows:
+            for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
+                yield from results
 
-    def _state(self, shards: Shards, count: int, block: int, generation: int, first: Tensor) -> BlockState:
+    def _packed(self, shards: Shards, count: int, block: int, generation: int) -> list[Rows]:
         members = range(block * self.block, (block + 1) * self.block)
-        rows = [self._rows(shards(m) if m < count else [], generation, m) for m in members]
+        return [self._rows(shards(m) if m < count else [], generation, m) for m in members]
+
+    def _state(self, rows: list[Rows], first: Tensor) -> BlockState:
         flat = first.to(self.device).repeat(self.block, 1)
         tokens, targets, positions = (
             self._schedule([getattr(r, name) for r in rows]) for name in ("tokens", "targets", "positions")
         )
         return BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
 
-    def _rows(self, sentences: list[NDArray[np.integer]], generation: int, teacher: int) -> Rows:
+    def _rows(self, sentences: Sequence[NDArray[np.integer]], generation: int, teacher: int) -> Rows:
         frame = Frame(
             row_tokens=self.shape.row_tokens,
             rows=self.shape.steps * self.shape.rows_per_step,
@@ -147,7 +156,12 @@ class Stack:
         for each teacher and question. The last block's padding is left out. Contexts are public, so the trunk runs
         once for all.
         """
-        store.expect(self.shape, block=self.block, count=store.count, generation=store.generation)
+        store.expect(self.store(store.folder, count=store.count, generation=store.generation))
+        if contexts.rows.shape[1] > self.top.split.positions:
+            raise ModelError(
+                f"got contexts of {contexts.rows.shape[1]} tokens, need at most {self.top.split.positions}, "
+                "the longest row the model can take"
+            )
         if len(candidates) != len(contexts.asked):
             raise ModelError(
                 f"got candidates for {len(candidates)} questions, need {len(contexts.asked)}, one row each"
@@ -230,4 +244,3 @@ class Steps:
 
     def finished(self, steps: int) -> None:
         self.done += steps
-        self.show(0)

@@ -1,8 +1,8 @@
 """Trained teachers on disk: one file for each block, inside the run's private/ folder.
 
 A file appears whole or not at all (written beside and renamed), so a killed training goes on at the first missing
-block. Its header holds public facts only: generation, block size, the training settings. A store refuses files of
-another header.
+block. Its header holds public facts only: generation, base model, block size, the training settings. A store
+refuses files of another header.
 """
 
 import json
@@ -27,7 +27,8 @@ class AdapterStore:
     shape: TrainingShape
     block: int  # teachers a block
     count: int  # teachers in all
-    generation: int
+    generation: int  # another order of the data, or another public adapter to start from, is another generation
+    base: str = ""  # fingerprint of the model the adapters belong to
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -37,16 +38,16 @@ class AdapterStore:
     def blocks(self) -> int:
         return -(-self.count // self.block)
 
-    def expect(self, shape: TrainingShape, *, block: int, count: int, generation: int) -> None:
+    def expect(self, other: "AdapterStore") -> None:
         """Refuses to be used for other teachers than those it was opened for."""
-        asked = AdapterStore(self.folder, shape, block, count, generation)
-        self._check("the store", asked._header())
+        self._check("a stack", other._header())
 
     def path(self, block: int) -> Path:
         return self.folder / f"block-{block:05d}.safetensors"
 
     def has(self, block: int) -> bool:
-        return self.path(block).exists()
+        """Whether this block is trained; a file of other settings is refused, not taken for it."""
+        return self.path(block).exists() and len(self._read(block, "cpu")) > 0
 
     def put(self, block: int, flat: Tensor) -> None:
         part = self.path(block).with_suffix(".part")
@@ -57,13 +58,17 @@ class AdapterStore:
 
     def get(self, block: int, device: Any = "cpu") -> Tensor:
         """[G, D] float32."""
-        path = self.path(block)
-        if not path.exists():
+        if not self.path(block).exists():
             raise ModelError(f"got no block {block} in {self.folder}, need every block trained; run the training again")
+        return self._read(block, str(device))
+
+    def _read(self, block: int, device: str) -> Tensor:
+        path = self.path(block)
         try:
-            with safe_open(path, framework="pt", device=str(device)) as file:
+            with safe_open(path, framework="pt", device=device) as file:
                 self._check(path.name, json.loads((file.metadata() or {}).get("hearsay", "{}")))
-                flat: Tensor = file.get_tensor("adapters")
+                # A copy of our own: a mapped file lies at any address, and products can round by alignment.
+                flat: Tensor = file.get_tensor("adapters").clone()
         except SafetensorError as error:
             raise ModelError(f"got a damaged file {path}; delete it and run the training again") from error
         return flat
@@ -75,6 +80,7 @@ class AdapterStore:
     def _header(self) -> dict[str, str]:
         return {
             "generation": str(self.generation),
+            "base": self.base,
             "block": str(self.block),
             "count": str(self.count),
             "shape": self.shape.to_json(),

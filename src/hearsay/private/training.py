@@ -39,13 +39,13 @@ class TrainingShape:
     clip_norm: float = 1.0
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
-    head: str = "model"  # dtype of the LM head's products in training: "model" as loaded, or "bfloat16"
+    precision: str = "model"  # of the frozen base in training: as loaded, or bfloat16 (adapters stay float32)
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise ConfigError(f"got schedule {self.schedule}, need one of {', '.join(SCHEDULES)}")
-        if self.head not in ("model", "bfloat16"):
-            raise ConfigError(f"got head {self.head}, need model or bfloat16")
+        if self.precision not in ("model", "bfloat16"):
+            raise ConfigError(f"got precision {self.precision}, need model or bfloat16")
         for name in ("rank", "top_blocks", "row_tokens", "rows_per_step", "steps"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"got {name} {getattr(self, name)}, need at least 1")
@@ -86,14 +86,14 @@ class BlockState:
     positions: Tensor
 
 
-def gradient(top: StackedTop, state: BlockState, step: int, head: Tensor) -> Tensor:
+def gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
     """[G, D]: each teacher's own gradient of its own mean loss."""
     tokens, targets, positions = (t[step].long() for t in (state.tokens, state.targets, state.positions))
     trunk = top.trunk(tokens, positions)
     leaves = [view.detach().requires_grad_() for view in top.layout.views(state.flat)]
     top.wear(leaves)
     hidden = top.hidden(trunk, positions)
-    losses = token_losses(hidden.flatten(0, 1), head, targets.clamp(min=0).flatten())
+    losses = token_losses(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
     valid = (targets >= 0).view(len(state.flat), -1).float()
     weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
     grads = torch.autograd.grad((losses * weights.flatten()).sum(), leaves)

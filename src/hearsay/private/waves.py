@@ -5,8 +5,10 @@ number. The size of a wave follows the memory at hand and, after an out-of-memor
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import pairwise
+from typing import Generic, TypeVar
 
 import torch
 
@@ -53,6 +55,28 @@ def fitting_wave(need: Memory, device: torch.device) -> int:
         return 1  # nothing is gained from more where the processor is the bound
     free, _ = torch.cuda.mem_get_info(device)
     return max(1, min(LARGEST_WAVE, int((0.8 * free - need.launch) // max(1, need.state))))
+
+
+class Ahead(Generic[T]):
+    """Prepares the next block on the host, in one other thread, while the device works on the present one."""
+
+    def __init__(self, prepare: Callable[[int], T], blocks: list[int]) -> None:
+        self._prepare, self._after = prepare, dict(pairwise(blocks))
+        self._ready: dict[int, Future[T]] = {}
+
+    def __enter__(self) -> "Ahead[T]":
+        self._thread = ThreadPoolExecutor(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def __call__(self, block: int) -> T:
+        present = self._ready.pop(block, None) or self._thread.submit(self._prepare, block)
+        result, after = present.result(), self._after.get(block)
+        if after is not None and after not in self._ready:
+            self._ready[after] = self._thread.submit(self._prepare, after)
+        return result
 
 
 def in_waves(blocks: list[int], size: int, run: Callable[[list[int]], T], too_small: Callable[[], str]) -> Iterator[T]:
