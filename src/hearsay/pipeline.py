@@ -62,11 +62,11 @@ class Work:
 
 
 def generate(
-    config: Config, run: Run, watch: Callable[[str], stages.Watch] = stages.Watch, *, anyway: bool = False
+    config: Config, run: Run, watch: Watcher = stages.Watch, *, anyway: bool = False, research: bool = False
 ) -> Work:
-    """Runs or resumes; the student ends in release/student."""
+    """Runs or resumes; the student ends in release/student. `research` stamps the ledger: not for production."""
     check_feasible(config, anyway=anyway)
-    work = prepare(config, run, watch)
+    work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
     for number in range(config.ask.rounds):
         questions = ask_about(work, student, number)
@@ -84,7 +84,7 @@ def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     return made
 
 
-def open_ledger(config: Config, path: Path) -> Ledger:
+def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger:
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
         ledger = Ledger.open(path, corpus=corpus)
@@ -95,19 +95,19 @@ def open_ledger(config: Config, path: Path) -> Ledger:
             )
         return ledger
     allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
-    unit = config.privacy.unit
-    return Ledger.create(path, allowed, corpus=corpus, corpus_name=config.privacy.corpus, unit=unit)
+    privacy = config.privacy
+    return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
 
-def prepare(config: Config, run: Run, watch: Watcher) -> Work:
+def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
     with flow.start("model"):
-        lm = models.load(config.model, device=device, dtype=_precision(device))
+        lm = models.load(config.model, device=device, dtype=_precision(config.compute.precision, device))
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
-    ledger = open_ledger(config, run.ledger)
+    ledger = open_ledger(config, run.ledger, research=research)
     identity.remember(ledger.id, ledger.path, partition.sketch)
     ledger.register(run.id, run.folder)
     door = Door(ledger, run.id, run.folder)
@@ -216,5 +216,7 @@ def _completed(work: Work, speaker: LanguageModel, count: int, seed: int) -> lis
     return complete(speaker, work.prefixes, count, min_tokens=data.min_tokens, max_tokens=data.max_tokens, seed=seed)
 
 
-def _precision(device: torch.device) -> torch.dtype:
-    return torch.bfloat16 if device.type == "cuda" else torch.float32
+def _precision(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        name = "bfloat16" if device.type == "cuda" else "float32"
+    return torch.bfloat16 if name == "bfloat16" else torch.float32

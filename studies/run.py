@@ -1,0 +1,139 @@
+"""A study: one YAML of cells, one command, a JSON of results that grows cell by cell (a finished cell is not redone).
+
+    python studies/run.py studies/sgd.yaml --data DATA --model MODEL --out DIR [--only NAME ...] [--minutes 9]
+
+Each cell is a run of the product (`hearsay.pipeline`) with its own research ledger: a study reruns one corpus at many
+budgets, which no production ledger may do. Figures read held-out text; they are the study's, not a release.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from hearsay import lm as models
+from hearsay import pipeline, run
+from hearsay.adapter_files import merged
+from hearsay.config import Config
+from hearsay.evaluate.references import ensemble_perplexity, train_private
+from hearsay.evaluate.text import bleu_scores, gap_closed
+from hearsay.reading import Columns, read_rows
+from hearsay.stages import save_tensor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import corpora
+
+
+def main() -> None:
+    given = _arguments()
+    study = yaml.safe_load(given.study.read_text())
+    files = corpora.PREPARE[study["corpus"]](given.data, given.out / "corpus")
+    results_path = given.out / f"{given.study.stem}.json"
+    results = json.loads(results_path.read_text()) if results_path.exists() else {"cells": {}}
+    results["machine"] = run.environment() | {"device": _device()}
+    ends = time.monotonic() + 60 * given.minutes
+    for name, cell in study["cells"].items():
+        wanted = not given.only or name in given.only
+        if name in results["cells"] or not wanted or time.monotonic() > ends:
+            continue
+        settings = _merge(study["base"], cell or {})
+        results["cells"][name] = _cell(name, settings, files, given)
+        results_path.write_text(json.dumps(results, indent=1))
+        print(name, json.dumps({k: v for k, v in results["cells"][name].items() if k != "settings"}), flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
+    parser.add_argument("--model", required=True, help="base model: folder, hub id or embedded")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    return parser.parse_args()
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    mixed = {**base, **over}
+    for key in base.keys() & over.keys():
+        if isinstance(base[key], dict) and isinstance(over[key], dict):
+            mixed[key] = _merge(base[key], over[key])
+    return mixed
+
+
+def _device() -> str:
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+
+
+def _cell(name: str, settings: dict[str, Any], files: dict[str, str], given: argparse.Namespace) -> dict[str, Any]:
+    measure = settings.pop("measure", {})
+    settings = _merge(settings, {"model": given.model, "data": files, "privacy": {"corpus": name}})
+    config = Config.model_validate(settings)
+    folder = given.out / "cells" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    os.environ["HEARSAY_HOME"] = str(folder / "home")  # a ledger and a secret per cell: research, stamped as such
+    began = time.monotonic()
+    work = pipeline.generate(
+        config, run.begin(folder, json.dumps(settings, default=str), folder / "home" / "ledger.sqlite"),
+        anyway=True, research=True,
+    )  # fmt: skip
+    seconds = {"total": time.monotonic() - began, **work.stages.seconds}
+    found = _measure(work, config, measure, folder)
+    keep = {key: settings[key] for key in settings if key not in ("data", "model")}
+    shutil.rmtree(folder / "private", ignore_errors=True)
+    return {**found, "seconds": {k: round(v, 2) for k, v in seconds.items()}, "settings": keep}
+
+
+def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folder: Path) -> dict[str, Any]:
+    data = config.data
+    texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
+    rows = [row for row in models.encode(work.lm, texts, data.max_tokens) if len(row) >= data.min_tokens]
+    adapters = {"public_pseudo": pipeline.warmed_up(work)}
+    for number in range(config.ask.rounds):
+        adapters[f"round_{number + 1}"] = _stored(work, f"student-{number}")
+    if "private" in measure:
+        adapters["private"] = train_private(work.lm, work.partition, work.stack.shape, **measure["private"])
+        save_tensor(folder / "internal" / "private-NOT-PRIVATE.safetensors", adapters["private"].cpu())
+    ppl = {"public": _perplexity(work.lm, rows, data.prefix_tokens)}
+    for name, adapter in adapters.items():
+        ppl[name] = _perplexity(merged(work.lm, work.stack.top, adapter), rows, data.prefix_tokens)
+    ppl["student"] = ppl[f"round_{config.ask.rounds}"]
+    found: dict[str, Any] = {"ppl": {k: round(v, 3) for k, v in ppl.items()}, "gap_closed": gap_closed(ppl)}
+    if measure.get("ensemble"):
+        store = pipeline.train_teachers(work, adapters["public_pseudo"], 0)
+        some = rows[: measure["ensemble"]]
+        found["ensemble_ppl"] = ensemble_perplexity(work.stack, store, some, data.prefix_tokens)
+        found["ensemble_base_ppl"] = _perplexity(work.lm, some, data.prefix_tokens)
+    if measure.get("bleu"):
+        found["bleu4"] = _bleu(
+            merged(work.lm, work.stack.top, adapters[f"round_{config.ask.rounds}"]), rows[:1000], config
+        )
+    return found
+
+
+def _stored(work: pipeline.Work, name: str) -> torch.Tensor:
+    return work.stages.tensor(name, work.file(name), lambda _: torch.empty(0))
+
+
+def _perplexity(lm: models.LanguageModel, rows: list[list[int]], prefix: int) -> float:
+    nll, tokens = models.token_nll(lm, rows, prefix)
+    return math.exp(nll / tokens)
+
+
+def _bleu(lm: models.LanguageModel, rows: list[list[int]], config: Config) -> float:
+    data = config.data
+    made = models.generate(lm, [row[: data.prefix_tokens] for row in rows], max_tokens=data.max_tokens)
+    wanted = models.decode(lm, [row[data.prefix_tokens :] for row in rows])
+    return bleu_scores(models.decode(lm, made), wanted)[0][3]
+
+
+if __name__ == "__main__":
+    main()
