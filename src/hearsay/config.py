@@ -95,6 +95,9 @@ class Ask(_Section):
         None,
         description="hellinger: joint clip of a teacher's residuals; quantile: found privately, for 4% of the budget",
     )
+    stride: float = Field(
+        1.0, gt=0, description="with clip: how far to go along the teachers' mean move; above 1 for weak teachers"
+    )
     holdout: float = Field(0.1, ge=0, lt=0.5, description="share of the questions kept to choose the stopping step")
 
     @model_validator(mode="after")
@@ -169,29 +172,42 @@ class Config(_Section):
 def load(path: Path) -> Config:
     """Reads and checks a YAML file; relative data paths are relative to that file."""
     try:
-        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"no config at {path}; type `hearsay init DIR` to write one") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path} is not readable YAML: {error}") from error
+    except (UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return parse(text, path.parent, str(path))
+
+
+def parse(text: str, folder: Path, name: str = "config") -> Config:
+    try:
+        body = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name} is not readable YAML: {error}") from error
     if not isinstance(body, dict):
-        raise ConfigError(f"{path} holds no settings; type `hearsay init DIR` for a commented example")
+        raise ConfigError(f"{name} holds no settings; type `hearsay init DIR` for a commented example")
     try:
         config = Config.model_validate(body)
     except ValidationError as error:
-        raise ConfigError(f"{path}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
-    return _resolved(config, path.parent)
+        raise ConfigError(f"{name}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
+    return _resolved(config, folder)
+
+
+def to_yaml(config: Config) -> str:
+    """Every setting as it is used, defaults and full paths included: what a run directory keeps."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
 def _resolved(config: Config, folder: Path) -> Config:
     def absolute(paths: list[Path]) -> list[Path]:
-        return [path if path.is_absolute() else folder / path for path in paths]
+        return [(folder / path).resolve() for path in paths]
 
     files = {name: absolute(getattr(config.data, name)) for name in ("private", "public", "holdout")}
     data = config.data.model_copy(update=files)
     privacy = config.privacy
     if privacy.secrets and not privacy.secrets.is_absolute():
-        privacy = privacy.model_copy(update={"secrets": folder / privacy.secrets})
+        privacy = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
     return config.model_copy(update={"data": data, "privacy": privacy})
 
 

@@ -25,7 +25,7 @@ from hearsay.errors import ModelError
 from hearsay.split import fuse_activations
 from hearsay.vocabulary import token_losses
 
-BATCH_TOKENS = 8192  # tokens a pass when scoring, rows times length when generating
+BATCH_TOKENS = {"cpu": 2**13, "cuda": 2**17}  # tokens a pass when scoring, rows times length when generating
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def row_nll(lm: LanguageModel, rows: list[list[int]], prefix_length: int) -> tup
         prefix_length + len(lead), 1
     )  # place of the first scored token; without a start token, never the very first
     sums, counts = torch.zeros(len(rows), dtype=torch.float64), torch.zeros(len(rows), dtype=torch.long)
-    for batch in _batches([len(row) + len(lead) for row in rows]):
+    for batch in _batches([len(row) + len(lead) for row in rows], BATCH_TOKENS.get(lm.device.type, 2**13)):
         tokens, lengths = _padded([lead + rows[i] for i in batch], pad_id(lm), left=False)
         scored = torch.arange(tokens.shape[1]) < lengths[:, None]
         scored[:, :first] = False
@@ -162,11 +162,11 @@ def _sums(lm: LanguageModel, tokens: Tensor, scored: Tensor) -> Tensor:
     return torch.zeros(len(tokens), dtype=torch.float64).index_add_(0, row, losses.double().cpu())
 
 
-def _batches(lengths: list[int]) -> list[list[int]]:
-    """Row numbers, rows of like length together, about BATCH_TOKENS a batch."""
+def _batches(lengths: list[int], limit: int) -> list[list[int]]:
+    """Row numbers, rows of like length together, about `limit` tokens a batch."""
     found: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if not found or (len(found[-1]) + 1) * lengths[found[-1][0]] > BATCH_TOKENS:
+        if not found or (len(found[-1]) + 1) * lengths[found[-1][0]] > limit:
             found.append([])
         found[-1].append(index)
     return found
@@ -197,7 +197,7 @@ def generate(
     if any(not row for row in full):
         raise ModelError("got an empty prefix for a model without a start token; need at least one token")
     found: list[list[int]] = [[] for _ in full]
-    for batch in _batches([len(row) + max_tokens for row in full]):
+    for batch in _batches([len(row) + max_tokens for row in full], BATCH_TOKENS.get(lm.device.type, 2**13)):
         tokens, lengths = _padded([full[i] for i in batch], pad_id(lm), left=True)
         if beams > 1:
             rows = decoding.beam(lm.model, tokens, lengths, end_id(lm), max_tokens=max_tokens, beams=beams)

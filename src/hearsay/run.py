@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 import uuid
@@ -20,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from hearsay.accounting.identity import home, settle
 from hearsay.errors import BadInput, ConfigError
 
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "numpy", "dp-accounting", "mpmath")
@@ -74,7 +76,9 @@ def begin(folder: Path, config_text: str, ledger: Path) -> Run:
         run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
         write_text(folder / "config.yaml", config_text)
         write_text(folder / "environment.json", json.dumps(environment(), indent=1))
-        write_text(folder / "run.json", json.dumps({"id": run.id, "ledger": str(run.ledger)}))
+        write_text(
+            folder / "run.json", json.dumps({"id": run.id, "ledger": str(run.ledger), "home": str(home().resolve())})
+        )
     except OSError as error:
         raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
     return run
@@ -83,6 +87,7 @@ def begin(folder: Path, config_text: str, ledger: Path) -> Run:
 def open_run(folder: Path) -> Run:
     try:
         body = json.loads((folder / "run.json").read_text())
+        settle(Path(body["home"]))  # the secret that names this run's units and corpus
         return Run(folder.resolve(), body["id"], Path(body["ledger"]))
     except (OSError, ValueError, KeyError):
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
@@ -122,3 +127,20 @@ def write_text(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def forget(run: Run) -> dict[str, Any]:
+    """Destroys private/ and internal measurements that hold private text; leaves a receipt. Nothing is refunded."""
+    with run.alone():
+        for path in sorted(run.private.rglob("*"), reverse=True):
+            if path.is_file():
+                with path.open("r+b") as file:  # overwritten first: a deleted name leaves the blocks readable
+                    file.write(bytes(path.stat().st_size))
+                    file.flush()
+                    os.fsync(file.fileno())
+        shutil.rmtree(run.private, ignore_errors=True)
+        for path in run.internal.glob("*NOT-PRIVATE*"):
+            path.unlink()
+        receipt = {"run": run.id, "forgotten": "private", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        write_text(run.folder / "forgotten.json", json.dumps(receipt))
+    return receipt

@@ -18,8 +18,18 @@ from hearsay.errors import BadInput, LedgerError
 SAME_CORPUS = 16  # shared sketch entries out of 64: keyed hashes do not collide, and a corpus may have grown fourfold
 
 
+_settled: list[Path] = []
+
+
+def settle(folder: Path) -> None:
+    """Uses this home from now on in this process: that of the run at hand, wherever the environment points."""
+    _settled[:] = [folder]
+
+
 def home() -> Path:
-    """Where ledgers and the local secret live: HEARSAY_HOME, else XDG's data folder."""
+    """Where ledgers and the local secret live: the run's own home, HEARSAY_HOME, else XDG's data folder."""
+    if _settled:
+        return _settled[0]
     if folder := os.environ.get("HEARSAY_HOME"):
         return Path(folder)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hearsay"

@@ -15,17 +15,22 @@ from hearsay.private.training import TrainingShape
 from hearsay.reading import Columns, Row, read_rows
 
 
-def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition:
-    data, privacy = config.data, config.privacy
-    settings = PartitionSettings(
+def partition_settings(config: Config, lm: LanguageModel) -> PartitionSettings:
+    data = config.data
+    return PartitionSettings(
         shards=config.teachers.count,
-        unit=privacy.unit,
+        unit=config.privacy.unit,
         cap=data.cap,
         min_tokens=data.min_tokens,
         max_tokens=data.max_tokens,
         vocabulary=len(lm.tokenizer),
         tokeniser=config.model,
     )
+
+
+def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition:
+    data, privacy = config.data, config.privacy
+    settings = partition_settings(config, lm)
     key = identity.derived_key("partition", privacy.corpus)
     if is_finished(folder):
         return open_partition(folder, settings, key)

@@ -36,7 +36,7 @@ def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]
     }
 
 
-def render(template: str, values: dict[str, Any], *, html: bool = False) -> str:
-    source = (resources.files("hearsay") / "public" / "templates" / template).read_text(encoding="utf-8")
+def render(template: str, values: dict[str, Any], *, html: bool = False, room: str = "public") -> str:
+    source = (resources.files("hearsay") / room / "templates" / template).read_text(encoding="utf-8")
     environment = Environment(autoescape=html, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source).render(**values)

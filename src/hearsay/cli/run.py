@@ -1,0 +1,162 @@
+"""`run`, `generate`, `evaluate`, `demo`, `forget`: the verbs that do the work."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hearsay.cli.main import Json, app, print_json, warn
+from hearsay.errors import BadInput
+
+Out = Annotated[Path, typer.Option(help="Run directory; the same command continues a stopped run.")]
+
+
+def _watch(as_json: bool) -> Any:
+    from hearsay.cli.watch import Bar, JsonLines
+
+    return JsonLines if as_json else Bar
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="A config as `hearsay init` writes it.")],
+    out: Out = Path("runs/latest"),
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger file. [default: one per corpus in the data folder]")
+    ] = None,
+    anyway: Annotated[bool, typer.Option(help="Run even if the plan says that the budget cannot work.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run or resume: private text and public prefixes in, a student with its guarantee out."""
+    from hearsay import config as configs
+    from hearsay.accounting import identity, plan
+
+    settings = configs.load(config)
+    for warning in plan.make(settings.plan_request()).warnings:
+        warn(warning)
+    from hearsay import pipeline
+    from hearsay import run as runs
+
+    text = configs.to_yaml(settings)
+    pipeline.check_feasible(settings, anyway=anyway)
+    here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
+    with here.alone():
+        pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
+    _summary(here, as_json, {})
+
+
+@app.command()
+def demo(
+    out: Out = Path("runs/demo"),
+    task: Annotated[str, typer.Option(help="generate: a language model.")] = "generate",
+    seed: Annotated[int, typer.Option(help="Another seed: other simulated customers.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """The whole method on the embedded model and a simulated airline, on a CPU, in minutes."""
+    if task != "generate":
+        raise BadInput(f"--task is {task!r}; need generate")
+    from hearsay import run as runs
+    from hearsay.demo import show
+
+    here, found = show.play(out, seed, _watch(as_json))
+    _summary(runs.open_run(here), as_json, found)
+
+
+@app.command()
+def generate(
+    where: Annotated[Path, typer.Argument(help="A run directory with a finished student.")],
+    prefix: Annotated[list[str], typer.Option(help="Text to go on from; may be given several times.")],
+    tokens: Annotated[int, typer.Option(help="Most tokens to add.")] = 40,
+    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token each time.")] = 0.8,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Complete prefixes with the student."""
+    import torch
+
+    from hearsay import lm as models
+    from hearsay.run import open_run
+
+    here = open_run(where)
+    if not (here.release / "student").is_dir():
+        raise BadInput(f"{where} has no finished student; type `hearsay run CONFIG --out {where}` first")
+    student = models.load(str(here.release / "student"), device="cpu")
+    rows = models.encode(student, prefix, 10_000)
+    stream = torch.Generator().manual_seed(seed)
+    made = models.generate(student, rows, max_tokens=tokens, temperature=temperature, top_p=0.95, generator=stream)
+    texts = models.decode(student, made)
+    if as_json:
+        print_json([{"prefix": a, "completion": b} for a, b in zip(prefix, texts, strict=True)])
+    else:
+        for a, b in zip(prefix, texts, strict=True):
+            print(f"{a}│{b}")
+
+
+@app.command()
+def evaluate(
+    where: Annotated[Path, typer.Argument(help="A run directory with a finished student.")],
+    completions: Annotated[int, typer.Option(help="Completions for BLEU and leaks.")] = 200,
+    as_json: Json = False,
+) -> None:
+    """Perplexity, BLEU and leaks of the student beside its references. Reads private hold-out: for your eyes only."""
+    from hearsay import measure
+    from hearsay.report import page
+    from hearsay.run import open_run
+
+    here = open_run(where)
+    found = measure.evaluate(here, _watch(as_json), completions=completions)
+    page.write(here)
+    if as_json:
+        print_json(found)
+    else:
+        _table(found)
+
+
+@app.command()
+def forget(
+    where: Annotated[Path, typer.Argument(help="A run directory.")],
+    as_json: Json = False,
+) -> None:
+    """Destroy the private part of a run (shards, teachers, draws) and leave a receipt. The ledger stays."""
+    from hearsay.run import forget as destroy
+    from hearsay.run import open_run
+
+    receipt = destroy(open_run(where))
+    if as_json:
+        print_json(receipt)
+    else:
+        print(f"destroyed {where / 'private'}; the receipt is {where / 'forgotten.json'}")
+
+
+def _table(found: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "perplexity", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "secrets leaked", title="held-out text")
+    for name, scores in found.items():
+        if isinstance(scores, dict) and "ppl" in scores:
+            label = f"{name} (NOT PRIVATE)" if name == "private" else name
+            bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
+            table.add_row(label, f"{scores['ppl']:.1f}", *bleu, f"{scores['name_leak_rate']:.1%}")
+    Console().print(table)
+    if found.get("gap_closed") is not None:
+        print(f"share of the gap closed between public and private: {found['gap_closed']:.2f}")
+
+
+def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
+    import json
+
+    from hearsay.report import page
+
+    report = page.write(here)
+    said = json.loads((here.release / "statement.json").read_text())
+    if as_json:
+        print_json({"student": str(here.release / "student"), "report": str(report), "statement": said, **found})
+        return
+    if found:
+        _table(found)
+    print(f"\nstudent    {here.release / 'student'}")
+    print(f"guarantee  epsilon {said['epsilon']:.4g}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
+          f"about one is right at most {said['guess_rate']:.1%} of the time")  # fmt: skip
+    print(f"report     {report}")
+    print(f'next       hearsay generate {here.folder} --prefix "hello, I would like"')

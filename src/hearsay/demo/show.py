@@ -1,0 +1,130 @@
+"""`hearsay demo`: the whole method on simulated customers and the embedded model, on a laptop.
+
+Its ledger and its secret live in its own directory, since nobody real is protected by them. Beside the student it
+measures the references, and the published recipe (seqpate) on the same teachers with the same budget, under a research
+ledger inside internal/: a comparison, not a release.
+"""
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hearsay import config as configs
+from hearsay import lm as models
+from hearsay import measure, pipeline
+from hearsay import run as runs
+from hearsay.accounting import identity
+from hearsay.accounting.costs import UNIT
+from hearsay.adapter_files import merged
+from hearsay.config import Config
+from hearsay.demo.airline import CorpusFiles, write_corpus
+from hearsay.lm import LanguageModel
+from hearsay.release.asking import Ensemble, ask
+from hearsay.release.door import Door
+from hearsay.run import Run, write_text
+from hearsay.stages import Watch
+
+CUSTOMERS = {"private_customers": 1500, "public_customers": 400, "holdout_customers": 60}
+SETTINGS: dict[str, Any] = {
+    "data": {"units": 1500, "sentences": 15_000, "mean_tokens": 26, "cap": 12, "max_tokens": 32},
+    "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
+    "adapter": {"rank": 4, "blocks": 1},
+    "teachers": {"count": 600, "epochs": 2, "learning_rate": 5.0e-3, "row_tokens": 64, "rows": 1},
+    "ask": {"rounds": 1, "sentences": 80, "questions": 1500, "candidates": 96, "tail": 32, "clip": 0.6},
+    "student": {"pseudo": 300, "warm_up": 40, "steps": 150, "batch": 16, "learning_rate": 1.0e-3},
+}
+PAPER = {"recipe": "seqpate", "rounds": 1, "clip": None, "selection": "rank", "questions": 300, "candidates": 50}
+PAPER_STUDENT = {"learning_rate": 1.0e-4}
+HELD_OUT_ROWS = 400
+COMPLETIONS = 100
+PRIVATE_STEPS = 150
+SHOWN = 6  # completions side by side
+
+
+def play(
+    out: Path, seed: int = 0, watch: Any = Watch, settings: dict[str, Any] | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """Runs or resumes the demo; returns its directory and what was measured."""
+    identity.settle(out.resolve() / "home")
+    files = corpus(out / "corpus", seed, settings)
+    config = Config.model_validate(demo_settings(files, seed, settings))
+    here = runs.begin(out / "run", configs.to_yaml(config), out.resolve() / "home" / "ledger.sqlite")
+    with here.alone():
+        work = pipeline.generate(config, here, watch)
+        completions(here, work.lm, work.prefixes, config)
+        found = measure.evaluate(here, watch, completions=COMPLETIONS, rows=HELD_OUT_ROWS, steps=PRIVATE_STEPS)
+        found["seqpate"] = paper_recipe(work)
+        write_text(here.internal / measure.FILE, json.dumps(found, indent=1))
+    return here.folder, found
+
+
+def demo_settings(files: CorpusFiles, seed: int, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    body = json.loads(json.dumps(settings or SETTINGS))
+    body["data"] |= {"private": str(files.private), "public": str(files.public), "holdout": str(files.holdout)}
+    body["privacy"] |= {"secrets": str(files.secrets)}
+    body["compute"] = {"device": "cpu", "seed": seed, **body.get("compute", {})}
+    return body
+
+
+def corpus(folder: Path, seed: int, settings: dict[str, Any] | None) -> CorpusFiles:
+    done = folder / "seed.json"
+    units = (settings or SETTINGS)["data"]["units"]
+    sizes = CUSTOMERS | {"private_customers": units}
+    if not done.exists() or json.loads(done.read_text()) != [seed, units]:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = write_corpus(folder, **sizes, seed=seed)
+        write_text(done, json.dumps([seed, units]))
+        return files
+    return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
+
+
+def completions(here: Run, public: LanguageModel, prefixes: list[list[int]], config: Config) -> None:
+    """A few public prefixes, completed by the public model and by the student."""
+    student = models.load(str(here.release / "student"), device=public.device)
+    shown = prefixes[:: max(1, len(prefixes) // SHOWN)][:SHOWN]
+    texts = {}
+    for name, lm in (("public", public), ("student", student)):
+        stream = torch.Generator().manual_seed(config.compute.seed)
+        made = models.generate(lm, shown, max_tokens=24, temperature=0.7, top_p=0.9, generator=stream)
+        texts[name] = models.decode(lm, made)
+    rows = [{"prefix": prefix, "public": a, "student": b}
+            for prefix, a, b in zip(models.decode(public, shown), texts["public"], texts["student"], strict=True)]  # fmt: skip
+    write_text(here.internal / "completions.json", json.dumps({"rows": rows}, indent=1))
+
+
+def paper_recipe(work: pipeline.Work) -> dict[str, float]:
+    """Perplexity of a student by the published recipe, taught by the same teachers with the same budget."""
+    path = work.run.internal / "other-recipe.json"
+    if path.exists():
+        return json.loads(path.read_text())
+    config = _paper_config(work.config)
+    folder = work.run.internal / "seqpate"
+    (folder / "release" / "stages").mkdir(parents=True, exist_ok=True)
+    ledger = pipeline.open_ledger(config, folder / "ledger.sqlite", research=True)
+    other = Run(folder, work.run.id, ledger.path)
+    ledger.register(other.id, folder)
+    paper = pipeline.Work(config, other, ledger, Door(ledger, other.id, folder), work.stages, work.lm, work.stack,
+                          work.partition, work.prefixes)  # fmt: skip
+    start = pipeline.warmed_up(work)
+    questions = pipeline.ask_about(paper, start, 0)
+    teachers = pipeline.train_teachers(work, start, 0)
+    with work.stages.start("seqpate recipe") as progress:
+        share = ledger.budget.capacity - 4 * UNIT
+        noisy = ask(paper.door, Ensemble(work.stack, teachers, other.id, progress), questions, config.ask, share, start)
+    student = pipeline.taught(paper, start, pipeline.Answered(questions, noisy), 0)
+    rows = measure.held_out_rows(config, work.lm, HELD_OUT_ROWS)
+    nll, tokens = models.token_nll(merged(work.lm, work.stack.top, student), rows, config.data.prefix_tokens)
+    found = {"ppl": math.exp(nll / tokens), "epsilon": float(Fraction(ledger.budget.epsilon))}
+    write_text(path, json.dumps(found))
+    return found
+
+
+def _paper_config(config: Config) -> Config:
+    body = config.model_dump()
+    body["ask"] |= PAPER
+    body["student"] |= PAPER_STUDENT
+    return Config.model_validate(body)

@@ -1,0 +1,113 @@
+"""`hearsay evaluate`: the student beside its references, on private text that nobody trained on.
+
+Everything here reads private hold-out text, so it goes to internal/ and is for the owner's eyes.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from hearsay import config as configs
+from hearsay import lm as models
+from hearsay import stages
+from hearsay.accounting import identity
+from hearsay.accounting.ledger import Ledger
+from hearsay.adapter_files import merged
+from hearsay.config import Config
+from hearsay.errors import BadInput
+from hearsay.evaluate.phrases import phrase_table, reach
+from hearsay.evaluate.references import train_private
+from hearsay.evaluate.text import Scores, gap_closed, score
+from hearsay.lm import LanguageModel
+from hearsay.private.shards import is_finished, open_partition
+from hearsay.private.teaching import partition_settings, training_shape
+from hearsay.reading import Columns, read_rows
+from hearsay.run import Run, write_text
+from hearsay.stacked import StackedTop
+from hearsay.stages import Stages
+
+PRIVATE_SENTENCES = 20_000  # of the private reference: enough for its adapter, whatever the corpus holds
+PRIVATE_ROWS = 16
+PRIVATE_STEPS = 400
+FILE = "evaluation.json"
+
+
+def evaluate(
+    run: Run, watch: Any = stages.Watch, *, completions: int = 200, rows: int = 2000, steps: int = PRIVATE_STEPS
+) -> dict[str, Any]:
+    """Perplexity, BLEU and leak rate of public, public_pseudo, student and private; and the share of the gap closed."""
+    config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
+    if not (run.release / "student").is_dir():
+        raise BadInput(f"{run.folder} has no finished student; type `hearsay run CONFIG --out {run.folder}` first")
+    if not config.data.holdout:
+        raise BadInput("nothing to measure on: name files of held-out units in data.holdout")
+    flow = Stages(run, watch)
+    device = stages.pick_device(config.compute.device)
+    base = models.load(config.model, device=device)
+    held_out = held_out_rows(config, base, rows)
+    scores: dict[str, Scores] = {}
+    for name, lm in _models(config, run, base, flow, steps):
+        with flow.start(f"measure {name}"):
+            scores[name] = score(
+                lm, held_out, prefix=config.data.prefix_tokens, max_tokens=config.data.max_tokens,
+                secrets=secrets(config), completions=completions, seed=config.compute.seed,
+            )  # fmt: skip
+    found: dict[str, Any] = {name: one.to_json() for name, one in scores.items()}
+    found["gap_closed"] = gap_closed({name: one.ppl for name, one in scores.items()})
+    found["held_out_rows"] = len(held_out)
+    if secrets(config):
+        found["phrases"] = _phrases(config, run, base)
+    write_text(run.internal / FILE, json.dumps(found, indent=1))
+    return found
+
+
+def _models(config: Config, run: Run, base: LanguageModel, flow: Stages, steps: int) -> Any:
+    """(name, model) one at a time; the private one is trained here and kept in internal/, stamped."""
+    top = StackedTop(base.model, training_shape(config).adapter)
+    warm = load_file(run.release / "stages" / "warm-up.safetensors")["value"]
+    yield "public", base
+    yield "public_pseudo", merged(base, top, warm)
+    yield "student", models.load(str(run.release / "student"), device=base.device)
+    path = run.internal / "private-NOT-PRIVATE.safetensors"
+    if path.exists() or is_finished(run.private / "shards"):
+        yield "private", merged(base, top, _private(config, run, base, flow, path, steps))
+
+
+def _private(config: Config, run: Run, base: LanguageModel, flow: Stages, path: Path, steps: int) -> torch.Tensor:
+    def compute(progress: stages.Progress) -> torch.Tensor:
+        return train_private(
+            base, _partition(config, run, base), training_shape(config), steps=steps, rows=PRIVATE_ROWS,
+            learning_rate=2e-3, most=PRIVATE_SENTENCES, progress=progress,
+        )  # fmt: skip
+
+    return flow.tensor("private reference", path, compute)
+
+
+def _partition(config: Config, run: Run, base: LanguageModel) -> Any:
+    key = identity.derived_key("partition", config.privacy.corpus)
+    return open_partition(run.private / "shards", partition_settings(config, base), key)
+
+
+def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | None:
+    if not is_finished(run.private / "shards"):
+        return None
+    ledger = Ledger.open(run.ledger)
+    return phrase_table(reach(base, _partition(config, run, base), secrets(config)), ledger).to_json()
+
+
+def secrets(config: Config) -> list[str]:
+    path = config.privacy.secrets
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] if path else []
+
+
+def held_out_rows(config: Config, lm: LanguageModel, most: int) -> list[list[int]]:
+    data = config.data
+    texts: list[str] = []
+    for row in read_rows(data.holdout, Columns(text=data.text)):
+        texts.append(row.text)
+        if len(texts) >= most:
+            break
+    return [tokens for tokens in models.encode(lm, texts, data.max_tokens) if len(tokens) >= data.min_tokens]

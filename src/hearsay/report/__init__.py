@@ -1,0 +1,1 @@
+"""One view of a run, frozen to a single offline HTML file. Never reads private/."""
