@@ -71,5 +71,5 @@ def variance_ratio(noise: NDArray[np.int64], sigma: float) -> tuple[float, float
     """Measured over promised variance of a rounded normal, and the two-sided chi-square p-value."""
     expected = sigma**2 + 1 / 12  # rounding adds a twelfth of a grid step squared
     statistic = float((noise.astype(np.float64) ** 2).sum()) / expected
-    tail = float(chi2.cdf(statistic, noise.size))
-    return statistic / noise.size, 2 * min(tail, 1 - tail)
+    tails = float(chi2.cdf(statistic, noise.size)), float(chi2.sf(statistic, noise.size))
+    return statistic / noise.size, 2 * min(tails)

@@ -24,13 +24,13 @@ def show(where: Where = None, as_json: Json = False) -> None:
     account, budget = ledger.account(), ledger.budget
     charges = [
         {"row": c.row, "run": c.run, "purpose": c.purpose, "noise": c.noise, **events.to_json(c.event),
-         "share": float(budget.cost(c.event) / budget.capacity) if c.event not in budget.schedule else None}
+         "share": budget.share(budget.cost(c.event)) if c.event not in budget.schedule else None}
         for c in ledger.charges()
     ]  # fmt: skip
     body = {
         "ledger": str(ledger.path), "corpus": ledger.corpus_name, "epsilon": budget.epsilon, "delta": budget.delta,
         "spent_epsilon": budget.epsilon_spent(account.spent, account.scheduled),
-        "left": float(1 - account.spent / budget.capacity), "charges": charges,
+        "left": budget.share(budget.capacity - account.spent) if budget.capacity else 0.0, "charges": charges,
     }  # fmt: skip
     if as_json:
         print_json(body)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hearsay import __version__
-from hearsay.errors import HearsayError
+from hearsay.errors import BadInput, HearsayError
 
 app = typer.Typer(
     name="hearsay",
@@ -51,6 +51,12 @@ def main() -> None:
             print_json({"error": str(error), "kind": type(error).__name__})
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(1)  # the reader of our output went away
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(BadInput.exit_code)
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
