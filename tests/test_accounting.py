@@ -305,7 +305,8 @@ def test_plan_says_noise_tokens_and_why() -> None:
     ("change", "said"),
     [
         ({"noise": "uniform"}, "noise"), ({"unit": "house"}, "unit"), ({"recipe": "pie"}, "recipe"),
-        ({"clip": math.nan}, "clip"), ({"clip": 3.0}, "clip"), ({"units": 0}, "units"), ({"sentences": -1}, "sentences"),
+        ({"clip": math.nan}, "clip"), ({"clip": 3.0}, "clip"), ({"units": 0}, "units"),
+        ({"sentences": -1}, "sentences"),
         ({"queries": 10**400}, "queries"), ({"teachers": 0}, "teachers"), ({"delta": math.nan}, "delta"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearsay.accounting import budget, chain, costs, identity, statement
@@ -273,7 +273,7 @@ def test_a_changed_total_is_refused_at_the_next_charge(tmp_path: Path) -> None:
     ledger, _ = _filled(tmp_path)
     text, _ = _lower_total(ledger, 7)
     ledger = _tamper(ledger, "UPDATE ledger SET body = ? WHERE row = 7", text)
-    with pytest.raises(LedgerError, match="row 7 of .* was changed"):
+    with pytest.raises(LedgerError, match=r"row 7 of .* was changed"):
         _charge(ledger, _run(tmp_path, "fresh"), "next", run="another")
 
 

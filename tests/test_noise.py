@@ -132,9 +132,10 @@ def test_the_claimed_error_is_the_proved_one() -> None:
     accepted = Fraction(63, 100)  # normal .714, exponential .632
     assert 2 * per_candidate / accepted <= SAMPLER_ERROR
     assert mpmath.exp(-200) / (1 - mpmath.exp(-1)) < mpmath.mpf(2) ** -287  # and more so exp(-200^2 / 2)
-    assert 1 - mpmath.exp(-1) > 0.63 and mpmath.sqrt(mpmath.pi / 2) / mpmath.nsum(
-        lambda j: mpmath.exp(-(j**2) / 2), [0, mpmath.inf]
-    ) > 0.71
+    assert (
+        1 - mpmath.exp(-1) > 0.63
+        and mpmath.sqrt(mpmath.pi / 2) / mpmath.nsum(lambda j: mpmath.exp(-(j**2) / 2), [0, mpmath.inf]) > 0.71
+    )
 
 
 def test_the_margins_are_wider_than_the_float_errors_of_the_proof() -> None:

@@ -179,10 +179,11 @@ def check_answers(ledger: Ledger, run: str, folder: Path) -> list[str]:
 
 
 def _write(path: Path, answer: Ints) -> None:
-    draft = path.with_name(path.name + ".draft")
+    draft, content = path.with_name(path.name + ".draft"), io.BytesIO()
+    np.save(content, answer, allow_pickle=False)
     try:
         with draft.open("wb") as file:
-            np.save(file, answer, allow_pickle=False)
+            file.write(content.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
