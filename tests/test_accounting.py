@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as plds
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.accounting import budget, costs, events, gaussian, odds, opinion, plan
+from hearsay.accounting import budget, costs, events, gaussian, normal, odds, opinion, plan
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.accounting.events import Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
 from hearsay.errors import BudgetError, ConfigError, LedgerError
@@ -46,6 +46,19 @@ def test_mu_epsilon_delta_and_sigma_agree_with_50_digits_and_are_never_unsafe() 
             sigma = gaussian.sigma_for(epsilon, delta, math.sqrt(2), queries)
             spent = math.sqrt(2 * queries) / sigma
             assert mu * (1 - 1e-6) <= spent <= mu
+
+
+def test_the_normals_tails_agree_with_50_digits() -> None:
+    draw = random.Random(22)
+    with mpmath.workdps(50):
+        for z in [draw.uniform(-37, 37) for _ in range(300)] + [-1.0, 0.0, 1e-9]:
+            exact, x = mpmath.ncdf(z), mpmath.mpf(abs(z))
+            assert normal.below(z) == pytest.approx(float(exact), rel=1e-12)
+            log = mpmath.log1p(-mpmath.ncdf(-z)) if z > 0 else mpmath.log(exact)
+            assert normal.log_below(z) == pytest.approx(float(log), rel=1e-13)
+            assert normal.erfcx(abs(z)) == pytest.approx(float(mpmath.exp(x * x) * mpmath.erfc(x)), rel=1e-14)
+            if -37 < z < 5:
+                assert normal.quantile(normal.below(z)) == pytest.approx(z, rel=1e-9, abs=1e-9)
 
 
 def test_a_very_small_mu_is_never_on_the_unsafe_side() -> None:
@@ -101,9 +114,9 @@ def test_subsampled_gaussians_agree_with_opacus_prv() -> None:
         rate, noise, steps = draw.uniform(0.01, 0.2), draw.uniform(1.2, 4), draw.randint(5, 60)
         accountant = PRVAccountant()
         accountant.history = [(noise, rate, steps)]
-        theirs = accountant.get_epsilon(delta=1e-6, eps_error=0.05, delta_error=1e-9)
+        theirs = accountant.get_epsilon(delta=1e-6, eps_error=0.1, delta_error=1e-8)
         ours = costs.pld(SubsampledGaussian(Fraction(rate), Fraction(noise), steps), 2e-3).get_epsilon_for_delta(1e-6)
-        assert ours == pytest.approx(theirs - 0.05, abs=0.005) and ours <= theirs
+        assert ours == pytest.approx(theirs - 0.1, abs=0.005) and ours <= theirs
 
 
 def test_renyi_costs_agree_with_opacus_and_never_fall_below() -> None:

@@ -12,8 +12,6 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-import mpmath
-
 from hearsay.accounting import gaussian
 from hearsay.accounting.events import Event, Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
 from hearsay.errors import BudgetError, ConfigError
@@ -97,6 +95,8 @@ def _renyi_of_pure(epsilon: float, order: int) -> float:
 
     In 60 digits: for a small epsilon the divergence is the logarithm of almost 1, and floats would round it down.
     """
+    import mpmath
+
     with mpmath.workdps(60):
         p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
         moment = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
@@ -109,17 +109,16 @@ def _renyi_of_sampled(event: SubsampledGaussian, order: int) -> float:
     dp-accounting has the same sum but gives no access to it without its conversion to epsilon; `verify` and the tests
     compare with it and with Opacus.
     """
+    import mpmath
+
     with mpmath.workdps(60):
-        rate, variance = _real(event.rate), _real(event.noise_multiplier) ** 2
+        rate = mpmath.mpf(event.rate.numerator) / event.rate.denominator
+        variance = (mpmath.mpf(event.noise_multiplier.numerator) / event.noise_multiplier.denominator) ** 2
         terms = [
             mpmath.binomial(order, j) * (1 - rate) ** (order - j) * rate**j * mpmath.exp(j * (j - 1) / (2 * variance))
             for j in range(order + 1)
         ]
         return float(mpmath.log(mpmath.fsum(terms)) / (order - 1)) * (1 + gaussian.GUARD)
-
-
-def _real(value: Fraction) -> Any:
-    return mpmath.mpf(value.numerator) / value.denominator
 
 
 def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> Any:

@@ -14,8 +14,7 @@ against 50-digit arithmetic, and a thousand times narrower than anyone could not
 import math
 from collections.abc import Callable
 
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
-
+from hearsay.accounting.normal import below, erfcx, log_below, quantile
 from hearsay.errors import ConfigError
 
 GUARD = 1e-9
@@ -29,16 +28,16 @@ def delta_of(mu: float, epsilon: float) -> float:
     if x > -5:
         # exp(eps) phi(x + mu) = phi(x), so the two tails differ only in their Mills ratios: no cancellation of e^eps.
         return 0.5 * math.exp(-x * x / 2) * _erfcx_drop(x / math.sqrt(2), mu / math.sqrt(2))
-    return float(ndtr(-x) - math.exp(epsilon + float(log_ndtr(-x - mu))))
+    return below(-x) - math.exp(epsilon + log_below(-x - mu))
 
 
 def _erfcx_drop(start: float, width: float) -> float:
     """erfcx(start) - erfcx(start + width). For a small width by integrating its slope, since a difference cancels."""
     if width > 0.01:
-        return float(erfcx(start) - erfcx(start + width))
+        return erfcx(start) - erfcx(start + width)
     nodes = ((0.5 - math.sqrt(0.15), 5 / 18), (0.5, 4 / 9), (0.5 + math.sqrt(0.15), 5 / 18))  # Gauss-Legendre
     points = [(start + place * width, weight) for place, weight in nodes]
-    slope = sum(weight * (1 / math.sqrt(math.pi) - t * float(erfcx(t))) for t, weight in points)
+    slope = sum(weight * (1 / math.sqrt(math.pi) - t * erfcx(t)) for t, weight in points)
     return 2 * width * slope
 
 
@@ -87,7 +86,7 @@ def mu_of_pure(epsilon: float) -> float:
     check_epsilon(epsilon)
     if epsilon > 700:
         raise ConfigError(f"epsilon {epsilon} of one mechanism protects nobody; need at most 700")
-    return -2 * float(ndtri(1 / (1 + math.exp(epsilon)))) * (1 + GUARD) + GUARD * 1e-3
+    return -2 * quantile(1 / (1 + math.exp(epsilon))) * (1 + GUARD) + GUARD * 1e-3
 
 
 def pure_epsilon_of(mu: float) -> float:
@@ -97,7 +96,7 @@ def pure_epsilon_of(mu: float) -> float:
         return 0.0
     if mu < 1:
         return 2 * math.atanh(math.erf(mu / 2 / math.sqrt(2))) * (1 - 3 * GUARD)
-    return float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - 3 * GUARD)
+    return (log_below(mu / 2) - log_below(-mu / 2)) * (1 - 3 * GUARD)
 
 
 def group(mu: float, size: int) -> float:
@@ -107,7 +106,7 @@ def group(mu: float, size: int) -> float:
 
 def guess_rate(mu: float) -> float:
     """How often the best attacker is right about one person's presence, told 50:50 beforehand; rounded up."""
-    return min(1.0, float(ndtr(mu / 2)) * (1 + GUARD))
+    return min(1.0, below(mu / 2) * (1 + GUARD))
 
 
 def phrase_epsilon(sigma: float, sensitivity: float, queries: int, teachers_reached: int, delta: float) -> float:

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy.special import ndtri
-
-from hearsay.accounting import costs, gaussian
+from hearsay.accounting import costs, gaussian, normal
 from hearsay.accounting.budget import Budget, beside, main_delta
 
 LARGEST = 600.0  # an epsilon beyond this has no odds worth telling, and e^epsilon must stay a number
@@ -37,7 +35,7 @@ def of(budget: Budget, spent: Fraction, scheduled: int) -> Odds:
         return Odds(mu, gaussian.guess_rate(mu), twice)
     curve, most = _curve(budget, spent, scheduled)
     rate = min(1.0, (1 + min(most, *(_variation(eps, curve(eps)) for eps in _grid()))) / 2 * (1 + gaussian.GUARD))
-    return Odds(max(0.0, 2 * float(ndtri(rate))), rate, _replace(curve, main_delta(budget.delta)))
+    return Odds(2 * normal.quantile(min(rate, 1 - 1e-16)), rate, _replace(curve, main_delta(budget.delta)))
 
 
 def _curve(budget: Budget, spent: Fraction, scheduled: int) -> tuple[Callable[[float], float], float]:
