@@ -73,13 +73,15 @@ def test_a_very_small_mu_is_never_on_the_unsafe_side() -> None:
 
 
 def test_gaussians_agree_with_dp_accounting() -> None:
-    for epsilon, delta, _ in _cases(80, least_delta=1e-9):
-        mu, grid = gaussian.mu_of(epsilon, delta), max(1e-4, epsilon / 2000)
-        if mu < 0.02:
-            continue  # below this a grid of 1e-4 on the privacy loss is too coarse to say anything
-        upper = plds.from_gaussian_mechanism(1 / mu, value_discretization_interval=grid, pessimistic_estimate=True)
-        lower = plds.from_gaussian_mechanism(1 / mu, value_discretization_interval=grid, pessimistic_estimate=False)
-        assert lower.get_epsilon_for_delta(delta) <= epsilon <= upper.get_epsilon_for_delta(delta) * (1 + 1e-8)
+    """Between its optimistic and its pessimistic loss distribution, which lie within 1% of each other."""
+    for epsilon, delta, _ in _cases(1000, least_delta=1e-9):
+        mu, grid = gaussian.mu_of(epsilon, delta), epsilon / 100
+        upper = plds.from_gaussian_mechanism(1 / mu, value_discretization_interval=grid)
+        lower = plds.from_gaussian_mechanism(
+            1 / mu, value_discretization_interval=grid, pessimistic_estimate=False, use_connect_dots=False
+        )
+        low, high = lower.get_epsilon_for_delta(delta), upper.get_epsilon_for_delta(delta)
+        assert 0.99 * high < low <= epsilon <= high * (1 + 1e-8)
 
 
 def _random_mix(draw: random.Random) -> list[events.Event]:
@@ -93,21 +95,23 @@ def _random_mix(draw: random.Random) -> list[events.Event]:
 
 def test_mixes_lie_between_the_optimistic_and_the_pessimistic_pld() -> None:
     draw = random.Random(7)
-    for _ in range(16):
+    for _ in range(40):
         mix, delta = _random_mix(draw), 10 ** draw.uniform(-9, -4)
-        ours = costs.compose(mix, 5e-4).get_epsilon_for_delta(delta)
-        assert costs.compose(mix, 2e-3, optimistic=True).get_epsilon_for_delta(delta) <= ours
-        assert ours <= costs.compose(mix, 2e-3).get_epsilon_for_delta(delta) * (1 + 1e-9)
+        ours = costs.compose(mix, 1e-3).get_epsilon_for_delta(delta)
+        assert costs.compose(mix, 5e-3, optimistic=True).get_epsilon_for_delta(delta) <= ours
+        assert ours <= costs.compose(mix, 5e-3).get_epsilon_for_delta(delta) * (1 + 1e-9)
         # The filter's covering Gaussian for the pure ones must never claim less than their own loss distribution.
         pure = [event for event in mix if not isinstance(event, SubsampledGaussian)]
         mu = math.sqrt(sum(costs.mu_squared(event) for event in pure))
-        assert gaussian.epsilon_of(mu, delta) >= costs.compose(pure, 1e-3, optimistic=True).get_epsilon_for_delta(delta)
+        assert gaussian.epsilon_of(mu, delta) >= costs.compose(pure, 2e-3, optimistic=True).get_epsilon_for_delta(delta)
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order:UserWarning")
-def test_subsampled_gaussians_agree_with_opacus_prv() -> None:
+def test_subsampled_gaussians_agree_with_opacus_prv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Opacus adds its eps_error to be an upper bound; without that the two must agree closely."""
-    from opacus.accountants import PRVAccountant
+    from opacus.accountants import PRVAccountant, RDPAccountant
+
+    monkeypatch.setattr(RDPAccountant, "DEFAULT_ALPHAS", [float(order) for order in range(2, 64)])  # sizes its grid
 
     draw = random.Random(11)
     for _ in range(50):
@@ -256,14 +260,14 @@ def test_odds_hold_for_budgets_without_a_mu() -> None:
 
 
 def test_a_committed_schedule_leaves_what_its_loss_distribution_leaves() -> None:
-    schedule = (SubsampledGaussian(Fraction(1, 10), Fraction(2), 20),)
-    beside = budget.make(3, 1e-6, schedule=schedule)
-    assert 0.3 < math.sqrt(beside.capacity) < gaussian.mu_of(3, 1e-6)
+    schedule = (SubsampledGaussian(Fraction(1, 10), Fraction(4), 20),)
+    beside = budget.make(1, 1e-6, schedule=schedule)
+    assert 0.1 < math.sqrt(beside.capacity) < gaussian.mu_of(1, 1e-6)
     whole = costs.compose([*schedule, Gaussian(beside.capacity, Fraction(1), 1)])
-    assert whole.get_delta_for_epsilon(3) <= 1e-6
+    assert whole.get_delta_for_epsilon(1) <= 1e-6
     assert budget.from_json(budget.to_json(beside)) == beside
     with pytest.raises(BudgetError, match="schedule alone"):
-        budget.make(0.1, 1e-6, schedule=schedule)
+        budget.make(0.05, 1e-6, schedule=schedule)
 
 
 def test_sensitivities() -> None:

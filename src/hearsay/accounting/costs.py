@@ -126,7 +126,8 @@ def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> An
     from dp_accounting.pld import privacy_loss_distribution as plds
 
     check(event)
-    rounding = {"value_discretization_interval": interval, "pessimistic_estimate": not optimistic}
+    plain = {"value_discretization_interval": interval, "pessimistic_estimate": not optimistic}
+    rounding = {**plain, "use_connect_dots": not optimistic}  # which is pessimistic only
     match event:
         case Gaussian():
             multiplier = math.sqrt(event.variance / event.sensitivity_squared)
@@ -140,15 +141,16 @@ def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> An
             return _laplace_pld(event, plds, rounding).self_compose(event.queries)
         case RandomizedResponse():
             noise = float((1 - event.keep) * event.answers / (event.answers - 1))
-            return plds.from_randomized_response(noise, event.answers, **rounding)
+            return plds.from_randomized_response(noise, event.answers, **plain)
         case NoisyMax():
-            return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+            return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **plain)
 
 
 def _laplace_pld(event: Laplace, plds: Any, rounding: dict[str, Any]) -> Any:
     """On one coordinate the exact distribution; on several the covering pure guarantee, which needs no worst case."""
     if event.coordinates > event.queries:
-        return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+        plain = {name: value for name, value in rounding.items() if name != "use_connect_dots"}
+        return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **plain)
     if event.sensitivity_l1.denominator == 1:
         return plds.from_discrete_laplace_mechanism(
             float(1 / event.scale), sensitivity=int(event.sensitivity_l1), **rounding
