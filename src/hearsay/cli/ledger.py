@@ -9,7 +9,9 @@ from hearsay.cli.main import Json, app, print_json
 from hearsay.errors import BadInput
 
 verbs = typer.Typer(
-    help="What was spent, by which run, for what; verified by a second accountant.", no_args_is_help=True
+    help="What was spent, by which run, for what; verified by a second accountant.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(verbs, name="ledger")
 Where = Annotated[Path | None, typer.Argument(help="A run directory or a ledger file. [default: the only ledger here]")]

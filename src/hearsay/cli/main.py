@@ -15,6 +15,7 @@ app = typer.Typer(
     help="Private text in, a language model out, with a differential-privacy guarantee that an auditor can check.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # boxes and colours cost a quarter of a second on every --help
     pretty_exceptions_enable=False,  # a traceback with local variables would print private text
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
