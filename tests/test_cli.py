@@ -214,7 +214,8 @@ def test_ledger_needs_to_be_told_which(hearsay: Any, tmp_path: Path) -> None:
     [
         (["--epsilon", "0"], "privacy.epsilon is 0"), (["--epsilon", "-1"], "privacy.epsilon is -1"),
         (["--epsilon", "nan"], "privacy.epsilon is nan"), (["--epsilon", "inf"], "privacy.epsilon is inf"),
-        (["--epsilon", "three"], "epsilon"), (["--delta", "0"], "privacy.delta is 0"),
+        (["--epsilon", "three"], "epsilon"), (["--epsilon", "1000"], "privacy.epsilon 1000"),
+        (["--delta", "0"], "privacy.delta is 0"),
         (["--delta", "1"], "privacy.delta is 1"), (["--delta", "nan"], "privacy.delta is nan"),
         (["--units", "100", "--teachers", "101"], "teachers.count is 101 but data.units declares 100"),
         (["--teachers", "0"], "teachers is 0"), (["--queries", "-5"], "queries is -5"), (["--clip", "nan"], "ask.clip"),

@@ -66,7 +66,7 @@ class Budget:
 def make(epsilon: float, delta: float, filter: Filter = "gaussian", schedule: tuple[Event, ...] = ()) -> Budget:
     gaussian.check_epsilon(epsilon)
     gaussian.check_delta(delta)
-    _check_sampler(epsilon, delta)
+    check_sampler(epsilon, delta)
     if filter == "renyi":
         order = max(ORDERS, key=lambda order: _renyi_capacity(epsilon, delta, order) / order)
         capacity = costs.round_down(_renyi_capacity(epsilon, delta, order))
@@ -94,7 +94,7 @@ def sampler_share(delta: float) -> Fraction:
     return Fraction(delta) * Fraction(SAMPLER_SHARE)
 
 
-def _check_sampler(epsilon: float, delta: float) -> None:
+def check_sampler(epsilon: float, delta: float) -> None:
     """The sampler's error grows with e^eps: a budget under which nothing could ever be charged is refused at once."""
     if epsilon > 700 or sampler_delta(MOST_COORDINATES, epsilon) > sampler_share(delta):
         raise ConfigError(

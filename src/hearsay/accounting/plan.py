@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from hearsay.accounting import gaussian
 from hearsay.accounting.bounds import MAX_SCALE, STEPS, Bound
-from hearsay.accounting.budget import main_delta
+from hearsay.accounting.budget import check_sampler, main_delta
 from hearsay.errors import BudgetError, ConfigError
 
 Recipe = Literal["seqpate", "hellinger"]
@@ -197,6 +197,7 @@ def _warnings(request: Request) -> list[str]:
 def _check(request: Request) -> None:
     gaussian.check_epsilon(request.epsilon)
     gaussian.check_delta(request.delta)
+    check_sampler(request.epsilon, request.delta)
     if request.recipe not in RECIPES:
         raise ConfigError(f"ask.recipe is {request.recipe!r}; need one of {', '.join(RECIPES)}")
     for name, known in (("noise", ("gaussian", "laplace")), ("unit", ("user", "record"))):

@@ -51,6 +51,8 @@ def verify(ledger: Ledger) -> Verdict:
     _collect(problems, lambda: budgets.check_capacity(budget))
     if account.spent > budget.capacity:
         problems.append("the charges exceed the budget")
+    if budgets.sampler_delta(account.coordinates, budget.epsilon) > budgets.sampler_share(budget.delta):
+        problems.append("the noisy coordinates exceed what the sampler's share of delta covers")
     if intact and account != ledger.account():
         problems.append("the ledger's own account is not what its rows add up to")
     epsilon = budget.epsilon_spent(account.spent, account.scheduled)
