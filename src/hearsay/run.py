@@ -6,6 +6,7 @@ internal/    measurements that read private hold-out: for the owner's eyes, not 
 release/     answers, student/, statement: covered by the ledger, safe to share
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -24,6 +25,7 @@ from typing import Any
 from hearsay.accounting.identity import home, settle
 from hearsay.errors import BadInput, ConfigError
 
+OWN = ("config.yaml", "environment.json", "internal", "release", "private")
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "numpy", "dp-accounting", "mpmath")
 
 
@@ -66,22 +68,38 @@ def begin(folder: Path, config_text: str, ledger: Path) -> Run:
     """Creates the directory, or takes up the one that is there if its settings are the same."""
     if (folder / "run.json").exists():
         return _take_up(folder, config_text, ledger)
+    existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if any(path.name not in OWN and not path.name.endswith(".draft") for path in folder.iterdir()):
             raise BadInput(f"{folder} is not empty and not a run directory; name another with --out")
-        for name in ("internal", "release"):
-            (folder / name).mkdir()
-        (folder / "private").mkdir(mode=0o700)
-        run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
-        write_text(folder / "config.yaml", config_text)
-        write_text(folder / "environment.json", json.dumps(environment(), indent=1))
-        write_text(
-            folder / "run.json", json.dumps({"id": run.id, "ledger": str(run.ledger), "home": str(home().resolve())})
-        )
+        return _lay_out(folder, config_text, ledger)
     except OSError as error:
+        _clear(folder, existed)
         raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
+
+
+def _lay_out(folder: Path, config_text: str, ledger: Path) -> Run:
+    """run.json comes last: without it the directory counts as not begun, and a second try finds it as it left it."""
+    for name in ("internal", "release"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "private").mkdir(mode=0o700, exist_ok=True)
+    run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
+    write_text(folder / "config.yaml", config_text)
+    write_text(folder / "environment.json", json.dumps(environment(), indent=1))
+    facts = {"id": run.id, "ledger": str(run.ledger), "home": str(home().resolve())}
+    write_text(folder / "run.json", json.dumps(facts))
     return run
+
+
+def _clear(folder: Path, existed: bool) -> None:
+    """Nothing half-begun stays. Only what `_lay_out` makes is removed, and folders only if they are empty."""
+    with contextlib.suppress(OSError):
+        for name in OWN:
+            path = folder / name
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        if not existed:
+            folder.rmdir()
 
 
 def open_run(folder: Path) -> Run:
@@ -122,25 +140,36 @@ def installed(package: str) -> str | None:
 def write_text(path: Path, text: str) -> None:
     """Whole or not at all: a killed run leaves no half-written file."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def forget(run: Run) -> dict[str, Any]:
-    """Destroys private/ and internal measurements that hold private text; leaves a receipt. Nothing is refunded."""
+    """Destroys private/ and the internal model that is not private; leaves a receipt. Nothing is refunded."""
     with run.alone():
-        for path in sorted(run.private.rglob("*"), reverse=True):
+        for path in [*run.private.rglob("*"), *run.internal.rglob("*NOT-PRIVATE*")]:
             if path.is_file():
-                with path.open("r+b") as file:  # overwritten first: a deleted name leaves the blocks readable
-                    file.write(bytes(path.stat().st_size))
-                    file.flush()
-                    os.fsync(file.fileno())
+                _overwrite(path)
+                path.unlink()
         shutil.rmtree(run.private, ignore_errors=True)
-        for path in run.internal.glob("*NOT-PRIVATE*"):
-            path.unlink()
         receipt = {"run": run.id, "forgotten": "private", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         write_text(run.folder / "forgotten.json", json.dumps(receipt))
     return receipt
+
+
+def _overwrite(path: Path) -> None:
+    """With zeros, first: a deleted name leaves the blocks readable (best effort on copy-on-write file systems)."""
+    left = path.stat().st_size
+    with path.open("r+b") as file:
+        while left > 0:
+            left -= file.write(bytes(min(left, 1 << 20)))
+        file.flush()
+        os.fsync(file.fileno())

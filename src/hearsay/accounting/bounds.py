@@ -19,6 +19,7 @@ from typing import Literal
 from hearsay.errors import ConfigError
 
 STEPS = 2**20  # grid steps per unit: rounding moves a probability by at most a millionth
+MAX_SCALE = 2**40  # of the noise, in grid steps: what the sampler's proof (docs/noise.md) and int64 sums allow
 
 Kind = Literal["root", "probability", "residual"]
 

@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 from hearsay.accounting import costs, events, gaussian
 from hearsay.accounting.events import Event
-from hearsay.errors import BudgetError, LedgerError
+from hearsay.errors import BudgetError, ConfigError, LedgerError
 
 SAMPLER_SHARE = 1e-6
 SAMPLER_ERROR = Fraction(1, 2**200)  # per coordinate, in total variation; proved in docs/noise.md
+MOST_COORDINATES = 2**40  # of one corpus, over all its answers
 ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512)
 
 Filter = Literal["gaussian", "renyi"]
@@ -39,10 +40,9 @@ class Budget:
     def cost(self, event: Event) -> Fraction:
         return costs.mu_squared(event) if self.filter == "gaussian" else costs.renyi(event, self.order)
 
-    @property
-    def mu(self) -> float:
-        """The whole guarantee as one mu: what odds are computed from (not the capacity, if there is a schedule)."""
-        return gaussian.mu_of(self.epsilon, self.delta)
+    def share(self, cost: Fraction) -> float:
+        """A cost as a share of the whole capacity (which is 0 where a committed schedule takes everything)."""
+        return float(cost / self.capacity) if self.capacity else math.inf
 
     def epsilon_spent(self, spent: Fraction, scheduled: int) -> float:
         """Epsilon at the budget's delta after these charges, rounded up. The schedule counts whole once it began.
@@ -59,13 +59,14 @@ class Budget:
         mu = math.sqrt(float(spent)) * (1 + gaussian.GUARD)
         if not scheduled:
             return gaussian.epsilon_of(mu, main_delta(self.delta)) if spent else 0.0
-        loss = _beside(costs.compose(list(self.schedule)), mu)
+        loss = beside(costs.compose(list(self.schedule)), mu)
         return float(loss.get_epsilon_for_delta(main_delta(self.delta))) * (1 + gaussian.GUARD)
 
 
 def make(epsilon: float, delta: float, filter: Filter = "gaussian", schedule: tuple[Event, ...] = ()) -> Budget:
     gaussian.check_epsilon(epsilon)
     gaussian.check_delta(delta)
+    check_sampler(epsilon, delta)
     if filter == "renyi":
         order = max(ORDERS, key=lambda order: _renyi_capacity(epsilon, delta, order) / order)
         capacity = costs.round_down(_renyi_capacity(epsilon, delta, order))
@@ -73,8 +74,10 @@ def make(epsilon: float, delta: float, filter: Filter = "gaussian", schedule: tu
             raise BudgetError("a Renyi filter takes every mechanism at any time; leave out the schedule")
         return Budget(epsilon, delta, _positive(capacity, epsilon, delta), "renyi", order)
     mu = gaussian.mu_of(epsilon, main_delta(delta)) if not schedule else _mu_beside(epsilon, delta, schedule)
-    capacity = costs.round_down(Fraction(mu) ** 2)
-    return Budget(epsilon, delta, _positive(capacity, epsilon, delta), "gaussian", 0, schedule)
+    capacity = costs.round_down(Fraction(mu) ** 2)  # may be 0 beside a schedule that takes everything
+    return Budget(
+        epsilon, delta, capacity if schedule else _positive(capacity, epsilon, delta), "gaussian", 0, schedule
+    )
 
 
 def main_delta(delta: float) -> float:
@@ -85,6 +88,19 @@ def main_delta(delta: float) -> float:
 def sampler_delta(coordinates: int, epsilon: float) -> Fraction:
     """What n coordinates, each within total variation t of the exact law, add to delta: n t (1 + e^eps)."""
     return coordinates * SAMPLER_ERROR * (1 + Fraction(math.exp(epsilon) * (1 + gaussian.GUARD)))
+
+
+def sampler_share(delta: float) -> Fraction:
+    return Fraction(delta) * Fraction(SAMPLER_SHARE)
+
+
+def check_sampler(epsilon: float, delta: float) -> None:
+    """The sampler's error grows with e^eps: a budget under which nothing could ever be charged is refused at once."""
+    if epsilon > 700 or sampler_delta(MOST_COORDINATES, epsilon) > sampler_share(delta):
+        raise ConfigError(
+            f"privacy.epsilon {epsilon} with privacy.delta {delta} is beyond what the noise can carry (its error times "
+            "e^epsilon must stay far below delta), and protects nobody; take a smaller epsilon"
+        )
 
 
 def to_json(budget: Budget) -> dict[str, Any]:
@@ -127,7 +143,7 @@ def _renyi_epsilon(spent: float, order: int, delta: float) -> float:
     return max(0.0, spent + math.log1p(-1 / order) - math.log(main * order) / (order - 1)) * (1 + gaussian.GUARD)
 
 
-def _beside(schedule_loss: Any, mu: float) -> Any:
+def beside(schedule_loss: Any, mu: float) -> Any:
     """A schedule's privacy loss composed with a mu-GDP release."""
     return schedule_loss.compose(costs.pld(events.Gaussian(Fraction(mu) ** 2, Fraction(1), 1))) if mu else schedule_loss
 
@@ -140,6 +156,6 @@ def _mu_beside(epsilon: float, delta: float, schedule: tuple[Event, ...]) -> flo
     low, high = 0.0, gaussian.mu_of(epsilon, delta)
     for _ in range(16):
         middle = (low + high) / 2
-        within = _beside(loss, middle).get_delta_for_epsilon(epsilon) <= main_delta(delta)
+        within = beside(loss, middle).get_delta_for_epsilon(epsilon) <= main_delta(delta)
         low, high = (middle, high) if within else (low, middle)
     return low

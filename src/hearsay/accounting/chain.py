@@ -5,6 +5,7 @@ that its tail was cut off or that an old copy was put back; so after each charge
 also written into the run's own directory, and compared when the ledger is opened and verified.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -37,11 +38,16 @@ def write_head(run_folder: Path, head: Head) -> None:
     """Atomic: a crash leaves the older head, which is still a true prefix of the chain."""
     target = run_folder / HEAD_FILE
     draft = target.with_suffix(f".{os.getpid()}.draft")
-    with draft.open("w") as file:
-        file.write(canonical(asdict(head)))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
+    try:
+        with draft.open("w") as file:
+            file.write(canonical(asdict(head)))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def read_head(run_folder: Path) -> Head | None:

@@ -7,6 +7,7 @@ Three currencies, from tight to general:
 """
 
 import math
+from collections import Counter
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -39,7 +40,8 @@ def check(event: Event) -> None:
             good = event.sensitivity > 0 and event.scale > 0
         case SubsampledGaussian():
             good = 0 < event.rate <= 1 and event.noise_multiplier > 0 and event.steps > 0
-    if not good:
+    whole = [value for name, value in vars(event).items() if name in ("coordinates", "queries", "answers", "steps")]
+    if not good or not all(type(value) is int for value in whole):
         raise ConfigError(f"this release cannot be charged: {event}")
 
 
@@ -79,12 +81,7 @@ def renyi(event: Event, order: int) -> Fraction:
         case Gaussian():
             return round_up(order * event.sensitivity_squared / event.variance / 2)
         case SubsampledGaussian():
-            from dp_accounting import rdp
-
-            step = rdp.compute_rdp_poisson_subsampled_gaussian(
-                q=float(event.rate), noise_multiplier=float(event.noise_multiplier), orders=[float(order)]
-            )
-            return round_up(event.steps * Fraction(float(step[0]) * (1 + gaussian.GUARD)))
+            return round_up(event.steps * Fraction(_renyi_of_sampled(event, order)))
         case _:
             return round_up(_repeats(event) * Fraction(_renyi_of_pure(pure_epsilon(event), order)))
 
@@ -94,11 +91,34 @@ def _repeats(event: Event) -> int:
 
 
 def _renyi_of_pure(epsilon: float, order: int) -> float:
-    """Every epsilon-DP mechanism is dominated by two-valued randomized response; its Renyi divergence is exact."""
-    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
-    one, two = order * log_p + (1 - order) * log_q, order * log_q + (1 - order) * log_p
-    top = max(one, two)
-    return (top + math.log(math.exp(one - top) + math.exp(two - top))) / (order - 1) * (1 + gaussian.GUARD)
+    """Every epsilon-DP mechanism is dominated by two-valued randomized response; its Renyi divergence is exact.
+
+    In 60 digits: for a small epsilon the divergence is the logarithm of almost 1, and floats would round it down.
+    """
+    import mpmath
+
+    with mpmath.workdps(60):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        moment = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
+        return float(mpmath.log(moment) / (order - 1)) * (1 + gaussian.GUARD)
+
+
+def _renyi_of_sampled(event: SubsampledGaussian, order: int) -> float:
+    """One step at a whole order, exactly (Mironov, Talwar and Zhang, 2019, equation 3): a binomial sum.
+
+    dp-accounting has the same sum but gives no access to it without its conversion to epsilon; `verify` and the tests
+    compare with it and with Opacus.
+    """
+    import mpmath
+
+    with mpmath.workdps(60):
+        rate = mpmath.mpf(event.rate.numerator) / event.rate.denominator
+        variance = (mpmath.mpf(event.noise_multiplier.numerator) / event.noise_multiplier.denominator) ** 2
+        terms = [
+            mpmath.binomial(order, j) * (1 - rate) ** (order - j) * rate**j * mpmath.exp(j * (j - 1) / (2 * variance))
+            for j in range(order + 1)
+        ]
+        return float(mpmath.log(mpmath.fsum(terms)) / (order - 1)) * (1 + gaussian.GUARD)
 
 
 def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> Any:
@@ -106,7 +126,8 @@ def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> An
     from dp_accounting.pld import privacy_loss_distribution as plds
 
     check(event)
-    rounding = {"value_discretization_interval": interval, "pessimistic_estimate": not optimistic}
+    plain = {"value_discretization_interval": interval, "pessimistic_estimate": not optimistic}
+    rounding = {**plain, "use_connect_dots": not optimistic}  # which is pessimistic only
     match event:
         case Gaussian():
             multiplier = math.sqrt(event.variance / event.sensitivity_squared)
@@ -120,15 +141,16 @@ def pld(event: Event, interval: float = 1e-4, *, optimistic: bool = False) -> An
             return _laplace_pld(event, plds, rounding).self_compose(event.queries)
         case RandomizedResponse():
             noise = float((1 - event.keep) * event.answers / (event.answers - 1))
-            return plds.from_randomized_response(noise, event.answers, **rounding)
+            return plds.from_randomized_response(noise, event.answers, **plain)
         case NoisyMax():
-            return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+            return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **plain)
 
 
 def _laplace_pld(event: Laplace, plds: Any, rounding: dict[str, Any]) -> Any:
     """On one coordinate the exact distribution; on several the covering pure guarantee, which needs no worst case."""
     if event.coordinates > event.queries:
-        return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **rounding)
+        plain = {name: value for name, value in rounding.items() if name != "use_connect_dots"}
+        return plds.from_privacy_parameters(_pure_parameters(pure_epsilon(event)), **plain)
     if event.sensitivity_l1.denominator == 1:
         return plds.from_discrete_laplace_mechanism(
             float(1 / event.scale), sensitivity=int(event.sensitivity_l1), **rounding
@@ -149,8 +171,7 @@ def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = F
     if gaussians:
         total = sum((event.sensitivity_squared / event.variance for event in gaussians), Fraction(0))
         others.append(Gaussian(sensitivity_squared=total, variance=Fraction(1), coordinates=1))
-    counted = {event: others.count(event) for event in others}
-    parts = [pld(event, interval, optimistic=optimistic).self_compose(n) for event, n in counted.items()]
+    parts = [pld(event, interval, optimistic=optimistic).self_compose(n) for event, n in Counter(others).items()]
     return reduce(lambda left, right: left.compose(right), parts)
 
 

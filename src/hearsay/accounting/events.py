@@ -40,7 +40,8 @@ class Laplace:
 class RandomizedResponse:
     """One of `answers` values, the true one kept with probability `keep`, else one of the others, evenly.
 
-    Each unit answers once: epsilon = ln(keep (answers - 1) / (1 - keep)).
+    Each slot answers once, an empty one as well (with a public value, noised alike), or the number of answers would
+    tell who is there. Adding or removing a unit changes one slot's value: epsilon = ln(keep (answers - 1)/(1 - keep)).
     """
 
     answers: int

@@ -14,8 +14,7 @@ against 50-digit arithmetic, and a thousand times narrower than anyone could not
 import math
 from collections.abc import Callable
 
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
-
+from hearsay.accounting.normal import below, erfcx, log_below, quantile
 from hearsay.errors import ConfigError
 
 GUARD = 1e-9
@@ -28,15 +27,26 @@ def delta_of(mu: float, epsilon: float) -> float:
     x = epsilon / mu - mu / 2
     if x > -5:
         # exp(eps) phi(x + mu) = phi(x), so the two tails differ only in their Mills ratios: no cancellation of e^eps.
-        root = math.sqrt(2)
-        return 0.5 * math.exp(-x * x / 2) * float(erfcx(x / root) - erfcx((x + mu) / root))
-    return float(ndtr(-x) - math.exp(epsilon + float(log_ndtr(-x - mu))))
+        return 0.5 * math.exp(-x * x / 2) * _erfcx_drop(x / math.sqrt(2), mu / math.sqrt(2))
+    return below(-x) - math.exp(epsilon + log_below(-x - mu))
+
+
+def _erfcx_drop(start: float, width: float) -> float:
+    """erfcx(start) - erfcx(start + width). For a small width by integrating its slope, since a difference cancels."""
+    if width > 0.01:
+        return erfcx(start) - erfcx(start + width)
+    nodes = ((0.5 - math.sqrt(0.15), 5 / 18), (0.5, 4 / 9), (0.5 + math.sqrt(0.15), 5 / 18))  # Gauss-Legendre
+    points = [(start + place * width, weight) for place, weight in nodes]
+    slope = sum(weight * (1 / math.sqrt(math.pi) - t * erfcx(t)) for t, weight in points)
+    return 2 * width * slope
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The epsilon of a mu-GDP release at this delta, rounded up."""
     check_delta(delta)
-    if mu <= 0 or delta_of(mu, 0.0) <= delta:
+    if not math.isfinite(mu):
+        raise ConfigError(f"mu is {mu}; need a finite number: noise of zero protects nobody")
+    if mu <= 0 or delta_of(mu, 0.0) * (1 + GUARD) <= delta:
         return 0.0
     return _bisect(lambda eps: delta_of(mu, eps) <= delta, low=0.0, high=mu * mu / 2 + 40 * mu) * (1 + GUARD)
 
@@ -53,6 +63,7 @@ def mu_of(epsilon: float, delta: float) -> float:
 
 def sigma_for(epsilon: float, delta: float, sensitivity: float, queries: int = 1) -> float:
     """Noise on the SUM (never on the mean) so that `queries` releases together are (epsilon, delta)-DP; rounded up."""
+    _check_release(sensitivity, queries)
     return sensitivity * math.sqrt(queries) / mu_of(epsilon, delta) * (1 + GUARD)
 
 
@@ -60,6 +71,8 @@ def classic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """The textbook bound, valid for epsilon at most 1: kept for comparison, always looser than `sigma_for`."""
     if not 0 < epsilon <= 1:
         raise ConfigError(f"the classic Gaussian bound holds for epsilon in (0, 1], got {epsilon}; use sigma_for")
+    check_delta(delta)
+    _check_release(sensitivity, 1)
     return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 + GUARD)
 
 
@@ -73,7 +86,17 @@ def mu_of_pure(epsilon: float) -> float:
     check_epsilon(epsilon)
     if epsilon > 700:
         raise ConfigError(f"epsilon {epsilon} of one mechanism protects nobody; need at most 700")
-    return -2 * float(ndtri(1 / (1 + math.exp(epsilon)))) * (1 + GUARD) + GUARD * 1e-3
+    return -2 * quantile(1 / (1 + math.exp(epsilon))) * (1 + GUARD) + GUARD * 1e-3
+
+
+def pure_epsilon_of(mu: float) -> float:
+    """The largest epsilon that costs at most mu by `mu_of_pure`, rounded down; 0 where mu is too small to tell."""
+    mu = (mu - GUARD * 1e-3) * (1 - 2 * GUARD)
+    if mu <= 0:
+        return 0.0
+    if mu < 1:
+        return 2 * math.atanh(math.erf(mu / 2 / math.sqrt(2))) * (1 - 3 * GUARD)
+    return (log_below(mu / 2) - log_below(-mu / 2)) * (1 - 3 * GUARD)
 
 
 def group(mu: float, size: int) -> float:
@@ -83,7 +106,7 @@ def group(mu: float, size: int) -> float:
 
 def guess_rate(mu: float) -> float:
     """How often the best attacker is right about one person's presence, told 50:50 beforehand; rounded up."""
-    return min(1.0, float(ndtr(mu / 2)) * (1 + GUARD))
+    return min(1.0, below(mu / 2) * (1 + GUARD))
 
 
 def phrase_epsilon(sigma: float, sensitivity: float, queries: int, teachers_reached: int, delta: float) -> float:
@@ -102,6 +125,11 @@ def check_epsilon(epsilon: float) -> None:
 def check_delta(delta: float) -> None:
     if not (isinstance(delta, int | float) and 0 < delta < 1):
         raise ConfigError(f"privacy.delta is {delta}; need a number between 0 and 1, such as 1e-6")
+
+
+def _check_release(sensitivity: float, queries: int) -> None:
+    if not (math.isfinite(sensitivity) and sensitivity > 0 and queries >= 1):
+        raise ConfigError(f"sensitivity {sensitivity}, queries {queries}; need more than 0, and at least 1")
 
 
 def _bisect(right_of: Callable[[float], bool], low: float, high: float) -> float:

@@ -6,16 +6,20 @@ guess could check. A second ledger for the same people would let the budget be s
 shares units with one already known elsewhere is refused. Appending rows or renaming the corpus does not hide it.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from hearsay.errors import BadInput, LedgerError
 
-SAME_CORPUS = 16  # shared sketch entries out of 64: keyed hashes do not collide, and a corpus may have grown fourfold
+SKETCH_SIZE = 64  # as in private/corpus.py, which this room may not import
+SHARED_PART = 4  # one in four: different corpora of one company may share some people
 
 
 _settled: list[Path] = []
@@ -36,26 +40,31 @@ def home() -> Path:
 
 
 def local_secret() -> bytes:
+    """Made on first use, whole or not at all: of several processes that begin at once, all get the same."""
     path = home() / "secret"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return _known_secret(path)
+        if not path.exists():
+            _make_secret(path)
+        key = path.read_bytes()
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}; name a writable folder in HEARSAY_HOME") from error
-    with os.fdopen(handle, "wb") as file:
-        file.write(secrets.token_bytes(32))
-        file.flush()
-        os.fsync(file.fileno())
-    return path.read_bytes()
-
-
-def _known_secret(path: Path) -> bytes:
-    key = path.read_bytes()
     if len(key) != 32:
         raise LedgerError(f"{path} is not a hearsay secret; restore it from a backup (a new one orphans every ledger)")
     return key
+
+
+def _make_secret(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".secret.{os.getpid()}.{secrets.token_hex(4)}.draft")
+    try:
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process was faster: its secret counts
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def derived_key(purpose: str, corpus_name: str) -> bytes:
@@ -79,19 +88,67 @@ def ledger_path(corpus_name: str) -> Path:
 
 
 def remember(ledger: str, path: Path, sketch: tuple[bytes, ...]) -> None:
-    """Refuses a corpus that another ledger already answers for, else notes it."""
+    """Refuses a corpus that another ledger already answers for, else notes it. Every sketch seen is kept."""
     registry = home() / "corpora.json"
-    known = json.loads(registry.read_text()) if registry.exists() else {}
-    mine = {entry.hex() for entry in sketch}
+    mine = sorted({entry.hex() for entry in sketch})
+    try:
+        registry.parent.mkdir(parents=True, exist_ok=True)
+        with (registry.parent / ".corpora.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = _known(registry)
+            _refuse_known(ledger, mine, known)
+            entry = known.setdefault(ledger, {"path": str(path), "sketches": []})
+            entry["path"] = str(path)
+            if mine not in entry["sketches"]:
+                entry["sketches"].append(mine)
+            _write_private(registry, json.dumps(known))
+    except OSError as error:
+        raise BadInput(f"cannot write {registry}: {error.strerror}; name a writable folder in HEARSAY_HOME") from error
+
+
+def _known(registry: Path) -> dict[str, Any]:
+    if not registry.exists():
+        return {}
+    try:
+        known: dict[str, Any] = json.loads(registry.read_text())
+        for body in known.values():
+            body["path"], body["sketches"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LedgerError(
+            f"{registry} cannot be read; restore it from a backup (it knows which ledgers exist)"
+        ) from error
+    return known
+
+
+def _refuse_known(ledger: str, mine: list[str], known: dict[str, Any]) -> None:
     for other, body in known.items():
-        shared = len(mine & set(body["sketch"]))
-        if other != ledger and shared >= min(SAME_CORPUS, len(mine), len(body["sketch"])) > 0:
+        if other != ledger and any(same_people(mine, sketch) for sketch in body["sketches"]):
             raise LedgerError(
                 f"these people's text is already charged to the ledger {body['path']} (corpus under another name or "
                 "file); use that one with --ledger, since two ledgers would spend the same budget twice"
             )
-    known[ledger] = {"path": str(path), "sketch": sorted(mine)}
-    draft = registry.with_suffix(f".{os.getpid()}.draft")
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps(known))
-    draft.replace(registry)
+
+
+def same_people(one: list[str], two: list[str]) -> bool:
+    """Whether the smaller of two corpora shares a quarter of its units with the other, told from their sketches.
+
+    A sketch holds the smallest hashes. Up to the smaller of the two largest ones both lists are complete, so there a
+    corpus that only grew still has every hash of the old one, however few of the old sketch's 64 are left.
+    """
+    ends = [max(sketch) for sketch in (one, two) if len(sketch) >= SKETCH_SIZE]
+    end = min(ends, default="g")  # after every hexadecimal digit
+    first, second = ({name for name in sketch if name <= end} for sketch in (one, two))
+    return len(first & second) * SHARED_PART >= max(1, min(len(first), len(second)))
+
+
+def _write_private(path: Path, text: str) -> None:
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    try:
+        draft.touch(mode=0o600)
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from hearsay.accounting import gaussian
-from hearsay.accounting.bounds import STEPS, Bound
-from hearsay.accounting.budget import main_delta
-from hearsay.errors import ConfigError
+from hearsay.accounting.bounds import MAX_SCALE, STEPS, Bound
+from hearsay.accounting.budget import check_sampler, main_delta
+from hearsay.errors import BudgetError, ConfigError
 
 Recipe = Literal["seqpate", "hellinger"]
 RECIPES: tuple[Recipe, ...] = ("seqpate", "hellinger")
@@ -24,6 +24,7 @@ RECIPES: tuple[Recipe, ...] = ("seqpate", "hellinger")
 ENOUGH_TOKENS = 1e4  # fewer teach little
 ENOUGH_SENTENCES = 100  # fewer per teacher cap what the ensemble can know
 GOOD_SENTENCES = 300
+MOST = 10**12  # of anything that is counted
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,24 @@ def bound_for(request: Request) -> Bound:
 
 
 def scale_for(bound: Bound, queries: int, mu_squared: Fraction, noise: str = "gaussian") -> Fraction:
-    """Noise on the SUM in grid steps for a release that may cost mu^2; rounded up, to 1/1024 of a step."""
+    """Noise on the SUM in grid steps for a release that may cost mu^2; rounded up, to 1/1024 of a step.
+
+    Refuses what the sampler cannot draw (more than MAX_SCALE steps): so much noise answers nothing anyway.
+    """
+    if mu_squared <= 0:
+        raise BudgetError("nothing of the budget is left for this release")
     if noise == "laplace":
-        per_query = math.sqrt(mu_squared / queries)
-        epsilon = 2 * math.atanh(math.erf(per_query / 2 / math.sqrt(2))) * (1 - 3 * gaussian.GUARD)
-        return _up(bound.sensitivity_l1() / Fraction(epsilon))
-    square = bound.sensitivity_squared(queries) / mu_squared * 2**20
-    return Fraction(math.isqrt(math.ceil(square) - 1) + 1, 2**10)
-
-
-def _up(value: Fraction) -> Fraction:
-    return Fraction(math.ceil(value * 2**10), 2**10)
+        epsilon = Fraction(gaussian.pure_epsilon_of(math.sqrt(mu_squared / queries)))
+        scale = Fraction(math.ceil(bound.sensitivity_l1() / epsilon * 2**10), 2**10) if epsilon > 0 else None
+    else:
+        square = bound.sensitivity_squared(queries) / mu_squared * 2**20
+        scale = Fraction(math.isqrt(math.ceil(square) - 1) + 1, 2**10)
+    if scale is None or scale > MAX_SCALE:
+        raise BudgetError(
+            f"{queries:,} questions at mu {math.sqrt(mu_squared):.2g} need more noise than the grid holds (2^40 "
+            "steps); ask fewer, or spend more of the budget on them"
+        )
+    return scale
 
 
 def make(request: Request) -> Plan:
@@ -189,13 +197,20 @@ def _warnings(request: Request) -> list[str]:
 def _check(request: Request) -> None:
     gaussian.check_epsilon(request.epsilon)
     gaussian.check_delta(request.delta)
+    check_sampler(request.epsilon, request.delta)
     if request.recipe not in RECIPES:
         raise ConfigError(f"ask.recipe is {request.recipe!r}; need one of {', '.join(RECIPES)}")
+    for name, known in (("noise", ("gaussian", "laplace")), ("unit", ("user", "record"))):
+        if getattr(request, name) not in known:
+            raise ConfigError(f"{name} is {getattr(request, name)!r}; need one of {', '.join(known)}")
+    if request.clip is not None and not 0 < request.clip <= 2:
+        raise ConfigError(f"ask.clip is {request.clip}; need more than 0 and at most 2")
     if request.recipe == "seqpate" and request.clip is not None:
         raise ConfigError("ask.clip belongs to recipe hellinger; leave it out for seqpate")
-    for name, least in (("teachers", 1), ("queries", 1), ("candidates", 2)):
-        if getattr(request, name) < least:
-            raise ConfigError(f"{name} is {getattr(request, name)}; need at least {least}")
+    for name, least in (("teachers", 1), ("queries", 1), ("candidates", 2), ("units", 1), ("sentences", 1)):
+        value = getattr(request, name)
+        if value is not None and not least <= value <= MOST:
+            raise ConfigError(f"{name} is {value}; need at least {least} and at most {MOST:,}")
     if request.noise == "laplace" and request.recipe != "seqpate":
         raise ConfigError("Laplace noise needs ask.recipe: seqpate (square roots have no useful L1 bound)")
     if request.units is not None and request.teachers > request.units:

@@ -5,10 +5,11 @@ epsilon 3 and delta 1e-6 the best attacker, told 50:50 beforehand, is right at m
 presence.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hearsay.accounting import gaussian
+from hearsay.accounting import odds
 from hearsay.accounting.ledger import Ledger
 
 NOT_COVERED = (
@@ -46,33 +47,40 @@ class Statement:
         return [
             f"Protected is every {who} in the corpus {self.corpus!r}, with everything that {who} contributed to it.",
             "It holds against anyone who sees what was released, whatever they know and however much they compute.",
-            f"The guarantee is ({self.epsilon:.4g}, {self.delta:.0e})-differential privacy for adding or removing one "
+            f"The guarantee is ({_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or removing one "
             f"{who}, over all {self.charges} releases from this corpus so far (the corpus may spend up to epsilon "
             f"{self.budget_epsilon:g}).",
             f"In odds: an attacker who must guess whether a given {who} is in the corpus, at 50:50, is right at most "
-            f"{self.guess_rate:.1%} of the time.",
+            f"{math.ceil(self.guess_rate * 1000) / 10:g}% of the time.",
             f"Replacing one {who} by another, instead of adding or removing, corresponds to epsilon "
-            f"{self.replace_epsilon:.4g}.",
+            f"{_up(self.replace_epsilon)}.",
             *(["RESEARCH LEDGER: the same corpus was used under other budgets; not a production guarantee."]
               if self.research else []),
         ]  # fmt: skip
 
 
+def _up(value: float) -> str:
+    """Four digits, rounded up: a promise in prose must not be stronger than the one in the ledger."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    step = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / step - 1e-9) * step:.4g}"
+
+
 def make(ledger: Ledger) -> Statement:
     account, budget = ledger.account(), ledger.budget
-    epsilon = budget.epsilon_spent(account.spent, account.scheduled)
-    mu = gaussian.mu_of(epsilon, budget.delta) * (1 + 3 * gaussian.GUARD) if epsilon else 0.0
+    found = odds.of(budget, account.spent, account.scheduled)
     first = next(ledger.bodies("budget"))
     return Statement(
         unit=first["unit"],
         corpus=ledger.corpus_name,
         adjacency=first["adjacency"],
-        epsilon=epsilon,
+        epsilon=budget.epsilon_spent(account.spent, account.scheduled),
         delta=budget.delta,
-        mu=mu,
+        mu=found.mu,
         budget_epsilon=budget.epsilon,
-        guess_rate=gaussian.guess_rate(mu),
-        replace_epsilon=gaussian.epsilon_of(gaussian.group(mu, 2), budget.delta) if mu else 0.0,
+        guess_rate=found.guess_rate,
+        replace_epsilon=found.replace_epsilon,
         accountant=budget.filter,
         charges=len(ledger.charges()),
         research=ledger.research,

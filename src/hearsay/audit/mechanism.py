@@ -51,12 +51,15 @@ def audit(
     epsilon: float,
     delta: float,
     confidence: float = 0.999,
+    plain_threshold: float | None = None,
 ) -> Audit:
-    """Scores of draws on both sides -> a lower bound on epsilon that holds with this confidence."""
-    error = 1 - confidence
-    _, false_high = clopper_pearson(int((without > threshold).sum()), without.size, error)
-    true_low, _ = clopper_pearson(int((with_unit > threshold).sum()), with_unit.size, error)
+    """Scores of draws on both sides -> a lower bound on epsilon that holds with this confidence.
+
+    Thresholds are fixed before the draws. The plain bound sees most in the tail, so it may have one of its own.
+    """
+    true_low, false_high = _rates(without, with_unit, threshold, 1 - confidence)
     mu = max(0.0, float(ndtri(true_low)) - float(ndtri(false_high)))
+    true_low, false_high = _rates(without, with_unit, plain_threshold or threshold, 1 - confidence)
     plain = math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
     return Audit(
         epsilon_claimed=epsilon,
@@ -67,9 +70,18 @@ def audit(
     )
 
 
+def _rates(
+    without: NDArray[np.float64], with_unit: NDArray[np.float64], threshold: float, error: float
+) -> tuple[float, float]:
+    """The least rate of true alarms and the greatest of false ones that the counts allow."""
+    _, false_high = clopper_pearson(int((without > threshold).sum()), without.size, error)
+    true_low, _ = clopper_pearson(int((with_unit > threshold).sum()), with_unit.size, error)
+    return true_low, false_high
+
+
 def variance_ratio(noise: NDArray[np.int64], sigma: float) -> tuple[float, float]:
     """Measured over promised variance of a rounded normal, and the two-sided chi-square p-value."""
     expected = sigma**2 + 1 / 12  # rounding adds a twelfth of a grid step squared
     statistic = float((noise.astype(np.float64) ** 2).sum()) / expected
-    tail = float(chi2.cdf(statistic, noise.size))
-    return statistic / noise.size, 2 * min(tail, 1 - tail)
+    tails = float(chi2.cdf(statistic, noise.size)), float(chi2.sf(statistic, noise.size))
+    return statistic / noise.size, 2 * min(tails)

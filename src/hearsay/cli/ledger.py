@@ -9,7 +9,9 @@ from hearsay.cli.main import Json, app, print_json
 from hearsay.errors import BadInput
 
 verbs = typer.Typer(
-    help="What was spent, by which run, for what; verified by a second accountant.", no_args_is_help=True
+    help="What was spent, by which run, for what; verified by a second accountant.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(verbs, name="ledger")
 Where = Annotated[Path | None, typer.Argument(help="A run directory or a ledger file. [default: the only ledger here]")]
@@ -24,13 +26,13 @@ def show(where: Where = None, as_json: Json = False) -> None:
     account, budget = ledger.account(), ledger.budget
     charges = [
         {"row": c.row, "run": c.run, "purpose": c.purpose, "noise": c.noise, **events.to_json(c.event),
-         "share": float(budget.cost(c.event) / budget.capacity) if c.event not in budget.schedule else None}
+         "share": budget.share(budget.cost(c.event)) if c.event not in budget.schedule else None}
         for c in ledger.charges()
     ]  # fmt: skip
     body = {
         "ledger": str(ledger.path), "corpus": ledger.corpus_name, "epsilon": budget.epsilon, "delta": budget.delta,
         "spent_epsilon": budget.epsilon_spent(account.spent, account.scheduled),
-        "left": float(1 - account.spent / budget.capacity), "charges": charges,
+        "left": budget.share(budget.capacity - account.spent) if budget.capacity else 0.0, "charges": charges,
     }  # fmt: skip
     if as_json:
         print_json(body)

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from hearsay import __version__
-from hearsay.errors import HearsayError
+from hearsay.errors import BadInput, HearsayError
 
 app = typer.Typer(
     name="hearsay",
     help="Private text in, a language model out, with a differential-privacy guarantee that an auditor can check.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # boxes and colours cost a quarter of a second on every --help
     pretty_exceptions_enable=False,  # a traceback with local variables would print private text
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
@@ -51,6 +52,12 @@ def main() -> None:
             print_json({"error": str(error), "kind": type(error).__name__})
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(1)  # the reader of our output went away
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(BadInput.exit_code)
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)

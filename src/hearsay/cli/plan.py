@@ -61,7 +61,10 @@ def _show(made: Any) -> None:
         ("sensitivity", f"{made.sensitivity:.4g} per question"),
         ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
         ("effective tokens", f"{made.effective_tokens:,.0f}"),
-        ("sentences", f"{made.sentences_per_teacher or 0:.0f} per teacher"),
+        (
+            "sentences",
+            f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared",
+        ),
         ("feasible", f"{'yes' if made.feasible else 'NO'}: {made.why}"),
         ("suits", made.suits),
     ]

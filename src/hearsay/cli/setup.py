@@ -35,10 +35,13 @@ def write_config(folder: Path, task: str) -> Path:
     path = folder / "hearsay.yaml"
     if path.exists():
         raise BadInput(f"{path} exists already; edit it, or name another folder")
+    existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(path, commented_yaml(EXAMPLE))
     except OSError as error:
+        if not existed and folder.is_dir():
+            folder.rmdir()
         raise BadInput(f"cannot write {path}: {error.strerror}; name another folder") from error
     return path
 

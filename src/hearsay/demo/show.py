@@ -23,6 +23,7 @@ from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.demo.airline import CorpusFiles, write_corpus
 from hearsay.lm import LanguageModel
+from hearsay.public.student import Answered
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
 from hearsay.run import Run, write_text
@@ -63,7 +64,7 @@ def play(
 
 
 def demo_settings(files: CorpusFiles, seed: int, settings: dict[str, Any] | None = None) -> dict[str, Any]:
-    body = json.loads(json.dumps(settings or SETTINGS))
+    body: dict[str, Any] = json.loads(json.dumps(settings or SETTINGS))
     body["data"] |= {"private": str(files.private), "public": str(files.public), "holdout": str(files.holdout)}
     body["privacy"] |= {"secrets": str(files.secrets)}
     body["compute"] = {"device": "cpu", "seed": seed, **body.get("compute", {})}
@@ -91,8 +92,8 @@ def completions(here: Run, public: LanguageModel, prefixes: list[list[int]], con
         stream = torch.Generator().manual_seed(config.compute.seed)
         made = models.generate(lm, shown, max_tokens=24, temperature=0.7, top_p=0.9, generator=stream)
         texts[name] = models.decode(lm, made)
-    rows = [{"prefix": prefix, "public": a, "student": b}
-            for prefix, a, b in zip(models.decode(public, shown), texts["public"], texts["student"], strict=True)]  # fmt: skip
+    sides = zip(models.decode(public, shown), texts["public"], texts["student"], strict=True)
+    rows = [{"prefix": prefix, "public": a, "student": b} for prefix, a, b in sides]
     write_text(here.internal / "completions.json", json.dumps({"rows": rows}, indent=1))
 
 
@@ -100,7 +101,8 @@ def paper_recipe(work: pipeline.Work) -> dict[str, float]:
     """Perplexity of a student by the published recipe, taught by the same teachers with the same budget."""
     path = work.run.internal / "other-recipe.json"
     if path.exists():
-        return json.loads(path.read_text())
+        kept: dict[str, float] = json.loads(path.read_text())
+        return kept
     config = _paper_config(work.config)
     folder = work.run.internal / "seqpate"
     (folder / "release" / "stages").mkdir(parents=True, exist_ok=True)
@@ -115,7 +117,7 @@ def paper_recipe(work: pipeline.Work) -> dict[str, float]:
     with work.stages.start("seqpate recipe") as progress:
         share = ledger.budget.capacity - 4 * UNIT
         noisy = ask(paper.door, Ensemble(work.stack, teachers, other.id, progress), questions, config.ask, share, start)
-    student = pipeline.taught(paper, start, pipeline.Answered(questions, noisy), 0)
+    student = pipeline.taught(paper, start, Answered(questions, noisy), 0)
     rows = measure.held_out_rows(config, work.lm, HELD_OUT_ROWS)
     nll, tokens = models.token_nll(merged(work.lm, work.stack.top, student), rows, config.data.prefix_tokens)
     found = {"ppl": math.exp(nll / tokens), "epsilon": float(Fraction(ledger.budget.epsilon))}

@@ -13,7 +13,9 @@ drawn again (its file is moved on the next call); an uncommitted draw is deleted
 
 import fcntl
 import hashlib
+import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ import numpy as np
 from hearsay.accounting.bounds import Bound
 from hearsay.accounting.events import Gaussian, Laplace
 from hearsay.accounting.ledger import Charge, Ledger
-from hearsay.errors import BadInput, HearsayError, LedgerError
+from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
 
@@ -42,6 +44,12 @@ class Question:
     width: int
     scale: Fraction  # of the noise on the SUM, in grid steps: standard deviation, or Laplace scale
     noise: Literal["gaussian", "laplace"] = "gaussian"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", self.name):
+            raise ConfigError(f"a question is called {self.name[:40]!r}; need letters and digits (it names a file)")
+        if self.questions < 1 or self.width < 1:
+            raise ConfigError(f"{self.questions} questions of width {self.width}; need at least one of each")
 
     @property
     def event(self) -> Gaussian | Laplace:
@@ -63,9 +71,11 @@ class Door:
         self.ledger, self.run, self.folder = ledger, run, folder
         self.draws = folder / "private" / "draws"
         self.answers = folder / "release" / "answers"
-        for path in (self.draws, self.answers):
-            path.mkdir(parents=True, exist_ok=True)
-        (folder / "private").chmod(0o700)
+        with _in_words(folder):
+            (folder / "private").mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / "private").chmod(0o700)
+            self.draws.mkdir(mode=0o700, exist_ok=True)
+            self.answers.mkdir(parents=True, exist_ok=True)
 
     def ask(self, question: Question, contributions: Callable[[], BoundedSum]) -> Ints:
         """The noisy integer sum [questions, width]; `contributions` runs only if the question is new."""
@@ -96,12 +106,14 @@ class Door:
     def _commit(self, question: Question) -> Charge:
         path = self._draft(question.name)
         try:
-            answer, event = _hash(path), question.event
             charge = self.ledger.charge(
-                self.run, question.name, event, answer=answer, purpose=question.purpose, folder=self.folder
-            )
+                self.run, question.name, question.event,
+                answer=_hash(path), purpose=question.purpose, folder=self.folder,
+            )  # fmt: skip
         except HearsayError:
-            path.unlink(missing_ok=True)
+            # Only what is certainly unpaid is deleted: an error after the commit must not lose a paid answer.
+            if self.ledger.find(self.run, question.name) is None:
+                path.unlink(missing_ok=True)
             raise
         reached("committed")
         return charge
@@ -114,18 +126,20 @@ class Door:
                 raise LedgerError(f"answer {charge.question[:12]} was paid for (row {charge.row}) but its file is gone")
             if _hash(inside) != charge.answer:
                 raise LedgerError(f"the stored draw of {charge.question[:12]} is not the one that was charged")
-            inside.replace(outside)
-            _sync_folder(self.answers)
+            with _in_words(self.folder):
+                inside.replace(outside)
+                _sync_folder(self.answers)
             reached("moved")
-        if _hash(outside) != charge.answer:
+        content = outside.read_bytes()  # once: what is checked is what is returned
+        if hashlib.sha256(content).hexdigest() != charge.answer:
             raise LedgerError(f"{outside.name} was changed after it was charged (row {charge.row})")
-        answer: Ints = np.load(outside, allow_pickle=False)
+        answer: Ints = np.load(io.BytesIO(content), allow_pickle=False)
         return answer
 
     def sweep(self) -> None:
         """Deletes uncommitted draws unread and hands over committed ones: what a restarted run does first."""
         with self._alone():
-            for path in self.draws.iterdir():
+            for path in list(self.draws.iterdir()):
                 charge = self.ledger.find(self.run, path.stem)
                 if charge is None or path.suffix != ".npy":
                     path.unlink()
@@ -138,9 +152,13 @@ class Door:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One asker per run directory at a time, so that two processes never draw for the same question."""
-        with (self.folder / "private" / ".door.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _in_words(self.folder):
+            handle = os.open(self.folder / "private" / ".door.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(handle)
 
 
 def reached(step: str) -> None:
@@ -161,17 +179,29 @@ def check_answers(ledger: Ledger, run: str, folder: Path) -> list[str]:
 
 
 def _write(path: Path, answer: Ints) -> None:
-    draft = path.with_suffix(".draft")
+    draft, content = path.with_name(path.name + ".draft"), io.BytesIO()
+    np.save(content, answer, allow_pickle=False)
     try:
         with draft.open("wb") as file:
-            np.save(file, answer, allow_pickle=False)
+            file.write(content.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        for left in (draft, path):
+            left.unlink(missing_ok=True)
         raise BadInput(f"cannot store an answer in {path.parent}: {error.strerror}; nothing was charged") from error
+
+
+@contextmanager
+def _in_words(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"cannot write the run directory {folder}: {error.strerror}; what is paid for is kept"
+        ) from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """Bounded vectors on an integer grid, and their exact sum.
 
-Values are rounded towards zero, so rounding can only shrink a norm; then the bound is checked *in integers*, because
-float (and still more bfloat16) sums of probabilities can exceed 1. Integer sums do not depend on their order, hence
-not on waves, workers or retries. A vector that breaks its bound stops the release; the message says nothing about it.
+Whatever comes in (too long, negative, not a number) is first made to fit: stopping would tell that someone's text broke
+something. Values are rounded towards zero, so rounding can only shrink a norm; then the bound is checked *in integers*,
+because float (and still more bfloat16) sums of probabilities can exceed 1. Integer sums do not depend on their order,
+hence not on waves, workers or retries. A vector that still breaks its bound stops the release, without a word about it.
 """
 
 import torch
@@ -38,6 +39,8 @@ def on_grid(vectors: Tensor, bound: Bound) -> Tensor:
     # A teacher that diverged contributes zero. Stopping instead would tell the world that someone's text broke it.
     finite = torch.isfinite(vectors).flatten(1).all(dim=1)[:, None, None]
     vectors = torch.where(finite, vectors, torch.zeros_like(vectors))
+    if bound.kind != "residual":
+        vectors = vectors.clamp_min(0)  # likewise: a negative probability is made zero, not an incident
     steps = torch.trunc(_shrunk(vectors.double(), bound) * STEPS).long()
     check(steps, bound)
     return steps

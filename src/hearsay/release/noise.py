@@ -7,9 +7,10 @@ known leaks (Mironov, 2012); OpenDP's exact sampler is right but far too slow fo
 How. A half-normal is k + x with k = 0, 1, 2, ... drawn in proportion to exp(-k^2/2), and x uniform in [0, 1) kept with
 probability exp(-k x - x^2/2); an exponential is the same with exp(-k) and exp(-x). Both are rounded after scaling.
 Every random real is a 64-bit word that can be extended to 256 bits. Each comparison is made in ordinary floats with a
-margin far wider than the float error; where the margin is not kept (about once in 2^30 draws, or once in 2^20 at the
-largest scales), the words are extended and the candidate is decided from scratch in exact integers. The law of the
-output is then within 2^-200 of the ideal one in total variation: the proof is docs/noise.md.
+margin wider than the float error; where the margin is not kept (once in 2^38 candidates at small scales, once in 2^18
+at 2^30 grid steps, once in 2^8 at the largest), the words are extended and the candidate is decided from scratch in
+exact integers. The law of the output is then within 2^-200 of the ideal one in total variation, for scales up to
+MAX_SCALE: the proof, with the error of every line below, is docs/noise.md.
 """
 
 import os
@@ -23,6 +24,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.accounting.bounds import MAX_SCALE
 from hearsay.errors import ConfigError
 
 Ints = NDArray[np.int64]
@@ -31,7 +33,6 @@ Entropy = Callable[[int], bytes]
 
 BITS = 256
 MARGIN = 2.0**-40
-MAX_SCALE = 2**40
 CHUNK = 1 << 15  # candidates at a time: temporaries stay in cache
 
 
@@ -91,7 +92,7 @@ def _candidates(law: _Law, scale: Fraction, offset: Fraction, n: int, entropy: E
     position = float(scale) * (k + x) + float(offset)
     value = np.floor(position)
     distance = position - value
-    error = position * 2.0**-48 + (float(scale) + 1) * 2.0**-60  # float rounding; bits of x not yet drawn
+    error = position * 2.0**-50 + (float(scale) + 1) * 2.0**-60  # float rounding; bits of x not yet drawn
     doubtful |= (distance < error) | (1 - distance < error)
 
     values = value.astype(np.int64)
