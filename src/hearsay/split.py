@@ -103,7 +103,7 @@ def checked_split(model: Any, top_blocks: int) -> Split:
     device = split.head.device
     tokens = torch.arange(12, device=device).remainder(split.head.shape[0])[None]
     with torch.no_grad():
-        want = model(input_ids=tokens, use_cache=False).logits.float()
+        want = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits.float()
         got = (split.top(split.trunk(tokens)) @ split.head.T).float()
         got = got if split.head_bias is None else got + split.head_bias
     tolerance = 1e-4 if split.head.dtype == torch.float32 else 0.1

@@ -134,7 +134,7 @@ def _table(found: dict[str, Any]) -> None:
 
     table = Table("", "perplexity", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "secrets leaked", title="held-out text")
     for name, scores in found.items():
-        if isinstance(scores, dict) and "ppl" in scores:
+        if isinstance(scores, dict) and "bleu1" in scores:
             label = f"{name} (NOT PRIVATE)" if name == "private" else name
             bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
             table.add_row(label, f"{scores['ppl']:.1f}", *bleu, f"{scores['name_leak_rate']:.1%}")

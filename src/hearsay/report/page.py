@@ -28,7 +28,7 @@ def _values(run: Run, ledger: Ledger) -> dict[str, Any]:
     config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
     measured = _json(run.internal / "evaluation.json")
     spent = spending(ledger)
-    perplexity = {name: body["ppl"] for name, body in measured.items() if isinstance(body, dict) and "ppl" in body}
+    perplexity = {name: body["ppl"] for name, body in measured.items() if isinstance(body, dict) and "bleu1" in body}
     return {
         "statement": said.to_json(),
         "config": config,

@@ -1,0 +1,310 @@
+"""The whole method through the command line: a tiny run, killed and resumed, reloaded, measured, forgotten."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from transformers import AutoModelForCausalLM
+
+from hearsay import config as configs
+from hearsay import lm as models
+from hearsay import pipeline
+from hearsay import run as runs
+from hearsay.accounting import identity, verify
+from hearsay.accounting.ledger import Ledger
+from hearsay.adapter_files import merged
+from hearsay.cli.main import main
+from hearsay.demo.airline import write_corpus
+from hearsay.lm import LanguageModel
+from hearsay.release import door
+from hearsay.release.noise import Ints
+from hearsay.run import Run
+from hearsay.stages import Watch
+
+SETTINGS: dict[str, Any] = {
+    "data": {
+        "private": "private.jsonl", "public": "public.jsonl", "holdout": "holdout.jsonl", "units": 60,
+        "sentences": 240, "mean_tokens": 24, "cap": 4, "max_tokens": 24,
+    },
+    "privacy": {"corpus": "tiny", "secrets": "secrets.txt"},
+    "model": "model",
+    "adapter": {"rank": 2, "blocks": 1},
+    "teachers": {"count": 12, "epochs": 0.5, "row_tokens": 32, "rows": 2},
+    "ask": {"rounds": 2, "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
+    "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6},
+    "compute": {"device": "cpu", "block": 5},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, tiny_gpt2: LanguageModel) -> Path:
+    """A folder with a tiny model, a small airline and a config."""
+    folder = tmp_path_factory.mktemp("desk")
+    write_corpus(folder, private_customers=60, public_customers=20, holdout_customers=8, seed=1)
+    models.save(tiny_gpt2, folder / "model", "tiny")
+    body = json.loads(json.dumps(SETTINGS))
+    body["model"] = str(folder / "model")
+    (folder / "hearsay.yaml").write_text(yaml.safe_dump(body))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
+    identity._settled.clear()
+    yield
+    identity._settled.clear()
+
+
+def hearsay(*words: object) -> int:
+    """The command line in this process; its exit code."""
+    old, sys.argv = sys.argv, ["hearsay", *map(str, words)]
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    finally:
+        sys.argv = old
+    return 0
+
+
+def variant(desk: Path, **changes: dict[str, Any]) -> Path:
+    body = yaml.safe_load((desk / "hearsay.yaml").read_text())
+    for section, values in changes.items():
+        body[section] = {**body.get(section, {}), **values}
+    path = desk / f"variant-{abs(hash(json.dumps(changes, sort_keys=True)))}.yaml"
+    path.write_text(yaml.safe_dump(body))
+    return path
+
+
+def test_run_evaluate_generate_verify_report_forget(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert hearsay("run", desk / "hearsay.yaml", "--out", out, "--anyway", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["statement"]["epsilon"] <= 3 and Path(said["report"]).exists()
+    assert hearsay("ledger", "verify", out, "--json") == 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["ok"] and verdict["charges"] == 2 and verdict["answers"] == 2
+    assert hearsay("evaluate", out, "--completions", 8, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    for name in ("public", "public_pseudo", "student", "private"):
+        assert {"ppl", "bleu1", "bleu2", "bleu3", "bleu4", "name_leak_rate"} <= found[name].keys()
+    assert "gap_closed" in found and found["phrases"]["largest"] <= 3 + 1e-6
+    assert hearsay("generate", out, "--prefix", "hello, i would", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["completion"]
+    assert hearsay("forget", out) == 0
+    assert not (out / "private").exists() and (out / "forgotten.json").exists()
+    assert hearsay("ledger", "verify", out) == 0
+    assert hearsay("generate", out, "--prefix", "hello") == 0
+
+
+def test_the_saved_student_is_the_one_in_memory(desk: Path, tmp_path: Path) -> None:
+    work = _generate(desk, tmp_path / "a")
+    flat = pipeline.taught(work, torch.empty(0), None, 1)  # type: ignore[arg-type]  # loads the stored stage
+    inside = merged(work.lm, work.stack.top, flat).model
+    reloaded = AutoModelForCausalLM.from_pretrained(work.run.release / "student", dtype=torch.float32)
+    tokens = torch.tensor([[0, 5, 9, 30, 12]])
+    assert torch.equal(reloaded(tokens).logits, inside(tokens).logits)
+    card = (work.run.release / "student" / "README.md").read_text()
+    metadata = yaml.safe_load(card.split("---")[1])
+    assert metadata["differential_privacy"]["epsilon"] <= 3
+    assert metadata["differential_privacy"]["unit"] == "user"
+
+
+def test_what_is_released_holds_no_private_text(desk: Path, tmp_path: Path) -> None:
+    """Searches release/ and the public files of the run directory for private sentences and secrets."""
+    work = _generate(desk, tmp_path / "a")
+    private = [json.loads(line)["text"] for line in (desk / "private.jsonl").read_text().splitlines()]
+    secrets = (desk / "secrets.txt").read_text().splitlines()
+    needles = [text[:40].encode() for text in private] + [secret.encode() for secret in secrets if secret]
+    for path in [p for p in work.run.folder.rglob("*") if p.is_file()]:
+        if "private" in path.relative_to(work.run.folder).parts[:1]:
+            continue
+        content = path.read_bytes()
+        assert not any(needle in content for needle in needles), path.name
+    assert (work.run.folder / "private").stat().st_mode & 0o777 == 0o700
+
+
+# Killed and resumed
+
+
+def _calm_noise(scale: Fraction, size: int, entropy: object = None) -> Ints:
+    """Injected by the test so that two runs can be compared bit for bit; there is no setting for this."""
+    return np.rint(np.random.default_rng(0).normal(0, 1, size) * float(scale)).astype(np.int64)
+
+
+def _generate(desk: Path, out: Path, watch: Callable[[str], Watch] = Watch) -> pipeline.Work:
+    """One run in a home of its own; all homes share one secret, so that all partitions are the same."""
+    home = out / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "secret").write_bytes(b"s" * 32)
+    identity.settle(home)
+    config = configs.load(desk / "hearsay.yaml")
+    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite")
+    return pipeline.generate(config, here, watch, anyway=True)
+
+
+class _Killer(Watch):
+    """Kills the process at the n-th sign of life of any stage: its begin, each progress, its end."""
+
+    left = 0
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._tick()
+
+    def _tick(self) -> None:
+        _Killer.left -= 1
+        if _Killer.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def progress(self, done: int, total: int) -> None:
+        self._tick()
+
+    def close(self, *, failed: bool) -> None:
+        self._tick()
+
+
+class _Counter(Watch):
+    """The same signs of life, counted."""
+
+    seen = 0
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        _Counter.seen += 1
+
+    def progress(self, done: int, total: int) -> None:
+        _Counter.seen += 1
+
+    def close(self, *, failed: bool) -> None:
+        _Counter.seen += 1
+
+
+def _in_child(work: Callable[[], object]) -> int:
+    """Runs in a forked child; returns minus the signal that ended it, or its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_killed_in_every_stage_and_resumed_gives_the_same_student(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "rounded_normal", _calm_noise)
+    whole = tmp_path / "whole"
+    assert _in_child(lambda: _generate(desk, whole)) == 0
+    _Counter.seen = 0
+    shutil.copytree(whole, tmp_path / "copy")  # only to show that counting below starts from nothing
+    _generate(desk, tmp_path / "counted", _Counter)
+    moments = sorted({1, 3, _Counter.seen, *np.linspace(2, _Counter.seen - 1, 12).astype(int).tolist()})
+    wanted = (whole / "run" / "release" / "student" / "model.safetensors").read_bytes()
+    for moment in moments:
+        out = tmp_path / f"killed-{moment}"
+        _Killer.left = moment
+        assert _in_child(lambda out=out: _generate(desk, out, _Killer)) == -signal.SIGKILL
+        assert _in_child(lambda out=out: _generate(desk, out)) == 0
+        assert (out / "run" / "release" / "student" / "model.safetensors").read_bytes() == wanted
+        ledger = Ledger.open(out / "home" / "ledger.sqlite")
+        verdict = verify.verify(ledger)
+        assert verdict.ok, verdict.problems
+        assert verdict.charges == 2  # one a round, however often it was killed
+        here = runs.open_run(out / "run")
+        assert not door.check_answers(ledger, here.id, here.folder)
+
+
+def test_a_second_run_finds_the_budget_spent(desk: Path, tmp_path: Path) -> None:
+    assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "one", "--anyway", "--json") == 0
+    assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "two", "--anyway", "--json") == 3
+    half = variant(desk, privacy={"corpus": "half", "secrets": "secrets.txt", "spend": 0.5})
+    identity._settled.clear()
+    os.environ["HEARSAY_HOME"] = str(tmp_path / "other")
+    assert hearsay("run", half, "--out", tmp_path / "three", "--anyway", "--json") == 0
+    assert hearsay("run", half, "--out", tmp_path / "four", "--anyway", "--json") == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        {"recipe": "seqpate", "rounds": 1, "clip": None, "selection": "rank", "rank_threshold": 5},
+        {"recipe": "seqpate", "rounds": 1, "clip": None, "noise": "laplace", "aggregate": "vote", "top_p": None},
+        {"rounds": 1, "clip": None},
+        {"rounds": 1, "clip": "quantile"},
+    ],
+)
+def test_every_recipe_and_ablation_runs_within_its_budget(desk: Path, tmp_path: Path, ask: dict[str, Any]) -> None:
+    student = {"loss": "ce", "pseudo_loss": False} if ask.get("noise") == "laplace" else {}
+    config = variant(desk, ask=ask, student=student)
+    assert hearsay("run", config, "--out", tmp_path / "run", "--anyway", "--json") == 0
+    verdict = verify.verify(Ledger.open(runs.open_run(tmp_path / "run").ledger))
+    assert verdict.ok and 2.9 < verdict.epsilon <= 3
+    assert verdict.charges == (2 if ask.get("clip") == "quantile" else 1)
+
+
+# Bad input
+
+
+def _refused(capsys: pytest.CaptureFixture[str], code: int, *words: object, says: str) -> None:
+    assert hearsay(*words) == code
+    assert says in capsys.readouterr().err
+
+
+def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    data = yaml.safe_load((desk / "hearsay.yaml").read_text())["data"]
+    _refused(capsys, 3, "run", desk / "hearsay.yaml", "--out", out, says="--anyway")
+    assert not out.exists()
+    shared = variant(desk, data={**data, "public": "private.jsonl"})
+    _refused(capsys, 2, "run", shared, "--out", out, "--anyway", says="other users")
+    long = variant(desk, data={**data, "prefix_tokens": 30})
+    _refused(capsys, 2, "run", long, "--out", out, "--anyway", says="prefix < min <= max")
+    short = variant(desk, data={**data, "min_tokens": 23, "max_tokens": 23}, teachers={"count": 12, "row_tokens": 24})
+    (desk / "words.jsonl").write_text('{"user": "a", "text": "hello there"}\n')
+    short = variant(desk, data={**data, "private": "words.jsonl"})
+    _refused(capsys, 2, "run", short, "--out", tmp_path / "s", "--anyway", says="min_tokens")
+    packed = variant(desk, data={**data, "max_tokens": 40})
+    _refused(capsys, 2, "run", packed, "--out", out, "--anyway", says="row_tokens")
+    body = yaml.safe_load((desk / "hearsay.yaml").read_text())
+    (desk / "nomodel.yaml").write_text(yaml.safe_dump({**body, "model": str(desk / "nowhere")}))
+    _refused(capsys, 2, "run", desk / "nomodel.yaml", "--out", tmp_path / "m", "--anyway", says="need a model folder")
+    _refused(capsys, 2, "generate", tmp_path, "--prefix", "x", says="not a run directory")
+
+
+def test_other_settings_in_the_same_directory_are_refused(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert hearsay("run", desk / "hearsay.yaml", "--out", out, "--anyway", "--json") == 0
+    capsys.readouterr()
+    other = variant(desk, teachers={"count": 12, "epochs": 0.5, "row_tokens": 32, "rows": 1})
+    _refused(capsys, 2, "run", other, "--out", out, "--anyway", says="other settings")
+    epsilon = variant(desk, privacy={"corpus": "tiny", "epsilon": 4.0})
+    _refused(capsys, 3, "run", epsilon, "--out", tmp_path / "b", "--anyway", says="one budget")
+
+
+def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = configs.load(desk / "hearsay.yaml")
+    here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))
+    with here.alone():
+        _refused(capsys, 2, "run", desk / "hearsay.yaml", "--out", tmp_path / "run", "--anyway", says="another process")
