@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from hearsay import config as configs
@@ -113,11 +114,14 @@ def test_run_evaluate_generate_verify_report_forget(
 
 def test_the_saved_student_is_the_one_in_memory(desk: Path, tmp_path: Path) -> None:
     work = _generate(desk, tmp_path / "a")
-    flat = pipeline.taught(work, torch.empty(0), None, 1)  # type: ignore[arg-type]  # loads the stored stage
+    flat = load_file(work.file("student-1"))["value"]
     inside = merged(work.lm, work.stack.top, flat).model
     reloaded = AutoModelForCausalLM.from_pretrained(work.run.release / "student", dtype=torch.float32)
-    tokens = torch.tensor([[0, 5, 9, 30, 12]])
-    assert torch.equal(reloaded(tokens).logits, inside(tokens).logits)
+    weights = reloaded.state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in inside.state_dict().items())
+    with torch.no_grad():
+        tokens = torch.tensor([[0, 5, 9, 30, 12]])
+        assert torch.allclose(reloaded(tokens).logits, inside(tokens).logits, atol=1e-5)
     card = (work.run.release / "student" / "README.md").read_text()
     metadata = yaml.safe_load(card.split("---")[1])
     assert metadata["differential_privacy"]["epsilon"] <= 3
@@ -279,8 +283,7 @@ def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys:
     _refused(capsys, 2, "run", shared, "--out", out, "--anyway", says="other users")
     long = variant(desk, data={**data, "prefix_tokens": 30})
     _refused(capsys, 2, "run", long, "--out", out, "--anyway", says="prefix < min <= max")
-    short = variant(desk, data={**data, "min_tokens": 23, "max_tokens": 23}, teachers={"count": 12, "row_tokens": 24})
-    (desk / "words.jsonl").write_text('{"user": "a", "text": "hello there"}\n')
+    (desk / "words.jsonl").write_text('{"user": "a", "text": "hi"}\n')
     short = variant(desk, data={**data, "private": "words.jsonl"})
     _refused(capsys, 2, "run", short, "--out", tmp_path / "s", "--anyway", says="min_tokens")
     packed = variant(desk, data={**data, "max_tokens": 40})

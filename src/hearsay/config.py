@@ -124,7 +124,7 @@ class Compute(_Section):
     """How fast, where. Nothing here may change what is promised."""
 
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1 ...")
-    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: bfloat16 on a GPU")
+    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of teachers; auto: bfloat16 if fast")
     block: Positive | None = Field(None, description="teachers per launch; null: chosen for the device")
     compile: bool = Field(False, description="torch.compile; pays on a GPU for long runs")
     seed: int = Field(0, description="seed of everything public (never of the noise)")

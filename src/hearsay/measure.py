@@ -30,7 +30,7 @@ from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
 
 PRIVATE_SENTENCES = 20_000  # of the private reference: enough for its adapter, whatever the corpus holds
-PRIVATE_ROWS = 16
+PRIVATE_ROWS = 8
 PRIVATE_STEPS = 400
 FILE = "evaluation.json"
 
@@ -80,7 +80,7 @@ def _private(config: Config, run: Run, base: LanguageModel, flow: Stages, path: 
     def compute(progress: stages.Progress) -> torch.Tensor:
         return train_private(
             base, _partition(config, run, base), training_shape(config), steps=steps, rows=PRIVATE_ROWS,
-            learning_rate=2e-3, most=PRIVATE_SENTENCES, progress=progress,
+            learning_rate=4e-3, most=PRIVATE_SENTENCES, progress=progress,
         )  # fmt: skip
 
     return flow.tensor("private reference", path, compute)

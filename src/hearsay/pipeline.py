@@ -217,6 +217,5 @@ def _completed(work: Work, speaker: LanguageModel, count: int, seed: int) -> lis
 
 
 def _precision(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        name = "bfloat16" if device.type == "cuda" else "float32"
-    return torch.bfloat16 if name == "bfloat16" else torch.float32
+    """Of the base model and the student: bfloat16 on a GPU, unless told otherwise; always float32 on a processor."""
+    return torch.bfloat16 if device.type == "cuda" and name != "float32" else torch.float32

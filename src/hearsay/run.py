@@ -79,6 +79,12 @@ def begin(folder: Path, config_text: str, ledger: Path) -> Run:
         raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
 
 
+def refuse_foreign(folder: Path, own: tuple[str, ...]) -> None:
+    """A folder that holds other things than ours is not written into."""
+    if folder.exists() and any(path.name not in own for path in folder.iterdir()):
+        raise BadInput(f"{folder} holds other files; name another folder with --out")
+
+
 def _lay_out(folder: Path, config_text: str, ledger: Path) -> Run:
     """run.json comes last: without it the directory counts as not begun, and a second try finds it as it left it."""
     for name in ("internal", "release"):

@@ -29,20 +29,23 @@ from hearsay.release.door import Door
 from hearsay.run import Run, write_text
 from hearsay.stages import Watch
 
-CUSTOMERS = {"private_customers": 1500, "public_customers": 400, "holdout_customers": 60}
+CUSTOMERS = {"private_customers": 2400, "public_customers": 400, "holdout_customers": 60}
 SETTINGS: dict[str, Any] = {
-    "data": {"units": 1500, "sentences": 15_000, "mean_tokens": 26, "cap": 12, "max_tokens": 32},
+    "data": {"units": 2400, "sentences": 12_000, "mean_tokens": 26, "cap": 5, "max_tokens": 32},
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
-    "adapter": {"rank": 4, "blocks": 1},
-    "teachers": {"count": 600, "epochs": 2, "learning_rate": 5.0e-3, "row_tokens": 64, "rows": 1},
-    "ask": {"rounds": 1, "sentences": 80, "questions": 1500, "candidates": 96, "tail": 32, "clip": 0.6},
-    "student": {"pseudo": 300, "warm_up": 40, "steps": 150, "batch": 16, "learning_rate": 1.0e-3},
-}
-PAPER = {"recipe": "seqpate", "rounds": 1, "clip": None, "selection": "rank", "questions": 300, "candidates": 50}
-PAPER_STUDENT = {"learning_rate": 1.0e-4}
+    "adapter": {"rank": 4, "blocks": 2},
+    "teachers": {"count": 500, "epochs": 2.2, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
+    "ask": {
+        "rounds": 1, "sentences": 80, "questions": 2000, "candidates": 96, "tail": 32, "clip": 0.3, "stride": 1.7,
+    },
+    "student": {"pseudo": 300, "warm_up": 40, "steps": 150, "batch": 16, "learning_rate": 7.0e-4},
+}  # fmt: skip
+PAPER = {"recipe": "seqpate", "rounds": 1, "clip": None, "stride": 1.0, "selection": "rank", "sentences": 30,
+         "questions": 300, "candidates": 50}  # fmt: skip
+PAPER_STUDENT = {"learning_rate": 1.0e-4, "steps": 60}
 HELD_OUT_ROWS = 400
 COMPLETIONS = 100
-PRIVATE_STEPS = 150
+PRIVATE_STEPS = 300
 SHOWN = 6  # completions side by side
 
 
@@ -51,6 +54,7 @@ def play(
 ) -> tuple[Path, dict[str, Any]]:
     """Runs or resumes the demo; returns its directory and what was measured."""
     identity.settle(out.resolve() / "home")
+    runs.refuse_foreign(out, ("corpus", "home", "run"))
     files = corpus(out / "corpus", seed, settings)
     config = Config.model_validate(demo_settings(files, seed, settings))
     here = runs.begin(out / "run", configs.to_yaml(config), out.resolve() / "home" / "ledger.sqlite")

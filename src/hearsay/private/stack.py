@@ -46,18 +46,17 @@ class Stack:
         wave: int | None = None,
     ) -> None:
         self.lm, self.shape, self.block, self.device = lm, shape, block, torch.device(device)
-        self.top = self._learner = StackedTop(lm.model.to(self.device), shape.adapter)
-        if shape.precision == "bfloat16" and lm.model.dtype != torch.bfloat16:
-            # Twice as fast where the processor multiplies bfloat16; answers still come from the model as loaded.
-            self._learner = StackedTop(copy.deepcopy(lm.model).to(torch.bfloat16), shape.adapter)
+        model = lm.model.to(self.device)
+        if shape.precision == "bfloat16" and model.dtype != torch.bfloat16:
+            model = copy.deepcopy(model).to(torch.bfloat16)  # about twice as fast where the processor multiplies it
+        self.top = StackedTop(model, shape.adapter)
         if shape.row_tokens > self.top.split.positions:
             raise ModelError(
                 f"got teachers.row_tokens {shape.row_tokens}, need at most {self.top.split.positions}, "
                 "the longest row the model can take"
             )
         if compile:
-            for top in {self.top, self._learner}:
-                top.compile()
+            self.top.compile()
         self.memory = memory(self.top, shape, block)
         self.wave = wave or fitting_wave(self.memory, self.device)
         # Called before each launch with the size of the wave: where a test raises torch.OutOfMemoryError.
@@ -109,7 +108,7 @@ class Stack:
             for step in range(self.shape.steps):
                 for state in states:
                     self.on_launch(len(wave))
-                    advance(state, gradient(self._learner, state, step), step, self.shape)
+                    advance(state, gradient(self.top, state, step), step, self.shape)
                 done.show((step + 1) * len(wave))
             done.finished(self.shape.steps * len(wave))
             return [(block, state.flat) for block, state in zip(wave, states, strict=True)]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import torch
+
 from hearsay import lm as models
 from hearsay.accounting import identity
 from hearsay.config import Config
@@ -79,4 +81,13 @@ def training_shape(config: Config) -> TrainingShape:
         steps=max(1, steps),
         learning_rate=teachers.learning_rate,
         warm_up=min(5, max(1, steps // 4)),
+        precision=_precision(config.compute.precision),
     )
+
+
+def _precision(wanted: str) -> str:
+    """bfloat16 where it is fast: a GPU's model is loaded in it anyway, and recent processors multiply it."""
+    if wanted == "auto":
+        fast = torch.cuda.is_available() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return "bfloat16" if fast else "model"
+    return "bfloat16" if wanted == "bfloat16" else "model"

@@ -39,7 +39,7 @@ class TrainingShape:
     clip_norm: float = 1.0
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
-    precision: str = "model"  # of the frozen base in training: as loaded, or bfloat16 (adapters stay float32)
+    precision: str = "model"  # of the teachers' frozen base: as loaded, or bfloat16 (adapters stay float32)
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:

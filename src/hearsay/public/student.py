@@ -104,9 +104,8 @@ class _Prepared:
             self.trunk = torch.cat([student.top.trunk(part.to(device)) for part in questions.rows.split(256)])
         self.asked = questions.asked.to(device)
         self.candidates, self.valid = questions.candidates.to(device), questions.valid.to(device)
-        self.answers = answered.answers.float().to(device)
-        if lesson.loss != "hellinger":
-            self.answers = target(self.answers, self.valid.float())
+        self.raw = answered.answers.float().to(device)
+        self.answers = self.raw if lesson.loss == "hellinger" else target(self.raw, self.valid.float())
         self.kind, self.held_out = lesson.loss, questions.held_out.to(device)
 
     def loss(self, student: Adapted, rows: Tensor, lesson: Lesson) -> Tensor:
@@ -125,15 +124,29 @@ class _Prepared:
 
     def each(self, student: Adapted, at: Tensor, mine: Tensor) -> Tensor:
         """[q] losses of the questions `mine` for the student's hidden states `at`."""
-        candidates, valid, answers = self.candidates[mine], self.valid[mine], self.answers[mine]
+        answers = self.answers[mine]
         if self.kind == "hellinger":
-            return -2 * (roots(student, at, candidates, valid) * answers).sum(1)
-        logs = log_odds(student, at, candidates).masked_fill(~valid, -torch.inf)
-        logs = (logs - torch.logsumexp(logs, dim=1, keepdim=True)).masked_fill(~valid, 0.0)
+            return -2 * (roots(student, at, self.candidates[mine], self.valid[mine]) * answers).sum(1)
+        logs = self._logs(student, at, mine)
         if self.kind == "ce":
             return -logs.gather(1, answers.argmax(1, keepdim=True))[:, 0]
         divergence: Tensor = (torch.special.xlogy(answers, answers) - answers * logs).sum(1)
         return divergence
+
+    def _logs(self, student: Adapted, at: Tensor, mine: Tensor) -> Tensor:
+        """[q, K] the student's log-probabilities, renormalised over the candidates; 0 where there is none."""
+        valid = self.valid[mine]
+        logs = log_odds(student, at, self.candidates[mine]).masked_fill(~valid, -torch.inf)
+        return (logs - torch.logsumexp(logs, dim=1, keepdim=True)).masked_fill(~valid, 0.0)
+
+    def judged(self, student: Adapted, at: Tensor, mine: Tensor) -> Tensor:
+        """[q] held-out scores: linear in the raw answers, hence unbiased, also where the loss itself is not.
+
+        Cleaned answers would praise a student for learning the noise that clamping left in.
+        """
+        if self.kind == "hellinger":
+            return self.each(student, at, mine)
+        return -(self.raw[mine, :-1] * self._logs(student, at, mine)).sum(1)
 
     @torch.no_grad()
     def held_out_losses(self, student: Adapted) -> Tensor:
@@ -141,7 +154,7 @@ class _Prepared:
         for mine in torch.nonzero(self.held_out)[:, 0].split(512):
             used, inverse = self.asked[mine, 0].unique(return_inverse=True)
             hidden = student.top.hidden(_worn(student, self.trunk[used]))
-            found.append(self.each(student, hidden[inverse, self.asked[mine, 1]], mine))
+            found.append(self.judged(student, hidden[inverse, self.asked[mine, 1]], mine))
         return torch.cat(found) if found else torch.zeros(0)
 
 
