@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint suite clean
+.PHONY: setup demo test lint suite study clean
 
 setup: .venv/.ready
 
@@ -26,6 +26,10 @@ lint:
 
 suite:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# make study NAME=sgd DATA=folder-of-corpora MODEL=folder-or-hub-id [OUT=folder]
+study: setup
+	$(BIN)/python studies/run.py studies/$(NAME).yaml --data $(DATA) --model $(MODEL) --out $(or $(OUT),runs/study-$(NAME))
 
 clean:
 	rm -rf .venv runs

@@ -5,6 +5,7 @@ unit's. This table is for seeing how far phrases that several people share lie f
 """
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,11 +32,13 @@ class PhraseTable:
 def reach(lm: LanguageModel, partition: Partition, phrases: list[str]) -> dict[str, int]:
     """How many shards hold each phrase."""
     found = dict.fromkeys(phrases, 0)
+    split = {phrase: set(re.findall(r"\w+", phrase)) for phrase in phrases}
     for m in range(partition.settings.shards):
         rows = [sentence.tolist() for sentence in partition.shard(m)]
         text = "\n".join(decode(lm, rows))
-        for phrase in phrases:
-            found[phrase] += phrase in text
+        words = set(re.findall(r"\w+", text))  # a quick look first: most phrases share no word with a shard
+        for phrase, parts in split.items():
+            found[phrase] += parts <= words and phrase in text
     return found
 
 
