@@ -47,6 +47,7 @@ class Settings:
         default=Path(__file__).with_name("base_card.md"), metadata={"help": "model card template; it names the sources"}
     )
     minutes: float = field(default=5.0, metadata={"help": "training time; text and first step are not counted"})
+    steps: int = field(default=0, metadata={"help": "this many steps instead, whatever time they take"})
     layers: int = field(default=4, metadata={"help": "transformer blocks"})
     width: int = field(default=192, metadata={"help": "width of the residual stream, a multiple of 32"})
     vocab: int = field(default=8192, metadata={"help": "tokens of the byte-level BPE"})
@@ -143,6 +144,11 @@ def note(began: float, tokens: int, losses: list[Tensor]) -> dict[str, float]:
     return {"seconds": round(seconds, 1), "tokens": tokens, "loss": round(mean, 4)}
 
 
+def _share_done(settings: Settings, taken: int, began: float) -> float:
+    """How far the schedule is: by the clock, or by steps where a run must not depend on the machine's speed."""
+    return taken / settings.steps if settings.steps else (time.monotonic() - began) / (60 * settings.minutes)
+
+
 def train(model: Any, blocks: Blocks, settings: Settings) -> list[dict[str, float]]:
     """Steps until the time is up; the mean loss of every few seconds comes back."""
     optimizer = new_optimizer(model, settings)
@@ -150,8 +156,10 @@ def train(model: Any, blocks: Blocks, settings: Settings) -> list[dict[str, floa
     curve: list[dict[str, float]] = []
     losses: list[Tensor] = []
     tokens = 0
-    began = logged = time.monotonic()
-    while (done := (time.monotonic() - began) / (60 * settings.minutes)) < 1:
+    began, taken = time.monotonic(), 0
+    logged = began
+    while (done := _share_done(settings, taken, began)) < 1:
+        taken += 1
         losses.append(step(model, optimizer, blocks.draw(settings.batch), settings.lr * rate(done)))
         tokens += settings.batch * settings.positions
         if time.monotonic() - logged > LOG_SECONDS:

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_base.py"
 pytestmark = pytest.mark.xdist_group("train_base")  # one training for all of them
-TINY = ("--layers=1", "--width=32", "--vocab=400", "--positions=32", "--batch=4", "--minutes=0.05", "--lr=0.01")
+TINY = ("--layers=1", "--width=32", "--vocab=400", "--positions=32", "--batch=4", "--steps=60", "--lr=0.01")
 
 
 def made_up_text() -> Iterator[str]:
@@ -89,7 +89,7 @@ def test_the_perplexity_on_the_card_is_that_of_the_files(trained: Path) -> None:
         with torch.no_grad():
             scores = model(part[:, :-1]).logits.log_softmax(-1)
         loss = -scores.gather(-1, part[:, 1:, None]).mean().item()
-        assert math.exp(loss) == pytest.approx(report["perplexity"][kind], rel=1e-3)
+        assert math.exp(loss) == pytest.approx(report["perplexity"][kind], rel=1e-3, abs=0.006)
     assert f"**{report['perplexity']['all']}**" in (trained / "model" / "README.md").read_text()
     assert report["perplexity"]["all"] < report["vocab"] / 2  # untrained, it is about the vocabulary
 
