@@ -55,6 +55,6 @@ def phrase_table(reached: dict[str, int], ledger: Ledger) -> PhraseTable:
         mean=mean,
         smallest=min(values, default=0.0),
         largest=max(values, default=0.0),
-        share_below_mean=sum(value <= mean for value in values) / len(values) if values else 0.0,
+        share_below_mean=sum(value <= mean * (1 + 1e-9) for value in values) / len(values) if values else 0.0,
         by_teachers={n: (counts.count(n), exact[n]) for n in sorted(exact)},
     )
