@@ -32,6 +32,7 @@ SRC = Path(__file__).parent.parent / "src"
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(identity, "_settled", [])  # opening a run settles the whole process on that run's home
 
 
 class Called:
@@ -262,6 +263,20 @@ def test_configs_that_are_no_configs(hearsay: Any, tmp_path: Path) -> None:
         assert called.code == 2 and said in called.err and name in called.err
 
 
+def test_private_rows_named_as_a_config_are_not_quoted(hearsay: Any, tmp_path: Path) -> None:
+    (tmp_path / "private.jsonl").write_text(
+        '{"user": "ann", "text": "my secret"}\n{"user": "bob", "text": "another"}\n'
+    )
+    called = hearsay("plan", tmp_path / "private.jsonl")
+    assert called.code == 2 and "line 2" in called.err
+    assert not any(word in called.err for word in ("ann", "secret", "bob", "another"))
+    (tmp_path / "latin.csv").write_bytes(b"user,text\nann,my caf\xe9\n")
+    for name in ("private.jsonl", "latin.csv"):
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path / name)
+        assert caught.value.__context__ is None, "a chained exception holds the rows"
+
+
 def test_a_large_delta_is_warned_about_and_goes_on(hearsay: Any, tmp_path: Path) -> None:
     called = hearsay("plan", "--units", 5000, "--delta", "3e-5")
     assert called.code == 0 and "warning: delta 3e-05 is above a tenth of 1/5,000" in called.err
@@ -308,6 +323,20 @@ def test_exit_codes_and_json_of_every_error(hearsay: Any, monkeypatch: pytest.Mo
         assert called.code == code and called.err.startswith("error: ")
     monkeypatch.setattr("hearsay.accounting.plan.make", lambda request: (_ for _ in ()).throw(KeyboardInterrupt()))
     assert hearsay("plan").code == 130
+
+
+def test_an_unexpected_error_names_its_place_and_quotes_nothing(hearsay: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(request: object) -> None:
+        try:
+            {}["my secret row"]
+        except KeyError as error:
+            raise ValueError("cannot tokenise 'my secret row'") from error
+
+    monkeypatch.setattr("hearsay.accounting.plan.make", fail)
+    called = hearsay("plan")
+    assert called.code == 1 and "secret" not in called.out + called.err
+    assert "ValueError" in called.err and "in fail" in called.err
+    assert hearsay("plan", "--json").json["kind"] == "ValueError"
 
 
 def test_a_budget_that_does_not_allow_it(tmp_path: Path) -> None:
@@ -393,7 +422,7 @@ def test_a_run_directory_is_begun_once_and_taken_up(tmp_path: Path) -> None:
     ledger = tmp_path / "l.sqlite"
     first = run.begin(tmp_path / "run", "settings", ledger)
     assert run.begin(tmp_path / "run", "settings", ledger) == first == run.open_run(tmp_path / "run")
-    assert first.private.stat().st_mode & 0o777 == 0o700
+    assert first.private.stat().st_mode & 0o777 == first.internal.stat().st_mode & 0o777 == 0o700
     with pytest.raises(ConfigError, match="other settings"):
         run.begin(tmp_path / "run", "others", ledger)
     with pytest.raises(ConfigError, match="continue with that ledger"):
@@ -410,3 +439,25 @@ def test_a_begin_that_was_killed_is_begun_again(tmp_path: Path) -> None:
     folder = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite").folder
     (folder / "run.json").rename(folder / ".run.json.1.draft")  # as a kill before the last step leaves it
     assert run.begin(folder, "settings", tmp_path / "l.sqlite").id
+
+
+def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = tmp_path / "l.sqlite"
+    first = run.begin(tmp_path / "run", "settings", ledger)
+    (first.private / "shard").write_text("text")
+
+    def refuse(folder: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(13, "Permission denied", str(folder))
+
+    with monkeypatch.context() as held, pytest.raises(PermissionError):
+        held.setattr("shutil.rmtree", refuse)
+        run.forget(first)
+    assert not (first.folder / run.RECEIPT).exists()
+    assert run.begin(tmp_path / "run", "settings", ledger) == first
+    run.forget(first)
+    assert not first.private.exists() and (first.folder / run.RECEIPT).exists()
+    with pytest.raises(BadInput, match="was destroyed"):
+        run.begin(tmp_path / "run", "settings", ledger)

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -422,6 +423,8 @@ def test_the_statement_comes_from_the_ledger_and_rounds_up(tmp_path: Path) -> No
     assert "(3, 1e-06)-differential privacy" in text and "at most 62.7% of the time" in text
     assert "epsilon 6.5" in text and "RESEARCH LEDGER" in text
     assert made.to_json()["sentences"] == made.sentences()
+    told = replace(made, guess_rate=0.62741, epsilon=2.71843).to_json()
+    assert told["guess_percent"] == "62.8" and told["epsilon_told"] == "2.719"
     assert statement._up(1.00004) == "1.001" and statement._up(2.9999999) == "3" and statement._up(0.0) == "0"
 
 

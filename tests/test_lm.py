@@ -1,6 +1,7 @@
 """Loading, scoring, generating and saving, each against the plain Hugging Face way of doing it."""
 
 import json
+import logging
 import math
 from pathlib import Path
 
@@ -111,6 +112,19 @@ def test_encode_cuts_and_adds_nothing(tiny: LanguageModel) -> None:
     assert [len(row) for row in rows] == [5, 5, len(rows[2]), 5]
     assert lms.encode(tiny, [], 5) == []
     assert all(lms.end_id(tiny) not in row for row in rows)
+
+
+def test_encode_does_not_tell_how_long_a_text_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tokenizer's warning about a text beyond the model's length holds that length, which is private."""
+    lm = tiny_model("gpt2")
+    lm.tokenizer.model_max_length = 4
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    lms.encode(lm, TEXTS, 40)
+    assert not caplog.records
+    lm.tokenizer(TEXTS)  # what it says if it is let
+    assert "maximum sequence length" in caplog.text
 
 
 @pytest.mark.parametrize("source", ["no/such-model-anywhere", "./no-such-folder"])

@@ -306,6 +306,17 @@ def test_other_settings_in_the_same_directory_are_refused(
     _refused(capsys, 3, "run", epsilon, "--out", tmp_path / "b", "--anyway", says="one budget")
 
 
+def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By record one user's rows go to many teachers: charged as one unit, told as a promise to the user."""
+    half = variant(desk, privacy={"corpus": "tiny", "spend": 0.5})
+    assert hearsay("run", half, "--out", tmp_path / "run", "--anyway", "--json") == 0
+    capsys.readouterr()
+    record = variant(desk, privacy={"corpus": "tiny", "spend": 0.5, "unit": "record"})
+    _refused(capsys, 3, "run", record, "--out", tmp_path / "b", "--anyway", says="one unit")
+
+
 def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = configs.load(desk / "hearsay.yaml")
     here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))

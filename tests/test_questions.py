@@ -89,6 +89,11 @@ def test_a_name_covers_every_input_and_the_plan(posed: Questions) -> None:
     assert posed.name("plan", 1) == posed.name("plan", 1)
 
 
+def test_the_same_bytes_in_another_shape_are_another_question(posed: Questions) -> None:
+    wide, tall = torch.arange(12).view(2, 6), torch.arange(12).view(4, 3)
+    assert replace(posed, candidates=wide).name() != replace(posed, candidates=tall).name()
+
+
 def test_questions_survive_their_file(posed: Questions, tmp_path) -> None:  # type: ignore[no-untyped-def]
     posed.save(tmp_path / "questions.safetensors")
     assert Questions.load(tmp_path / "questions.safetensors").name("x") == posed.name("x")

@@ -207,6 +207,14 @@ def test_broken_utf8(tmp_path: Path) -> None:
         assert "row 2" in message and "column 'text'" in message and "UTF-8" in message
 
 
+def test_a_value_that_python_cannot_hold_is_not_quoted(tmp_path: Path) -> None:
+    far = pa.array([0, 2**53], pa.timestamp("s"))
+    folder = save_to_disk(pa.table({"text": ["a", "b"], "user": far, "label": ["x", "y"]}), tmp_path / "saved")
+    with pytest.raises((ValueError, OverflowError)):
+        far.to_pylist()
+    assert "column 'user'" in failure(folder)
+
+
 @pytest.mark.parametrize("line", [f'{{"text": "{SECRET}', f'["{SECRET}"]', f'"{SECRET}"', "[" * 100_000])
 def test_broken_json(tmp_path: Path, line: str) -> None:
     assert "row 2" in failure(put(tmp_path / "a.jsonl", jsonl([GOOD]) + line.encode() + b"\n"))

@@ -216,6 +216,17 @@ def test_an_empty_shard_answers_with_the_base_model(tiny: LanguageModel, tmp_pat
     assert torch.allclose(asked_all(stack, store)[1], logits.gather(1, candidates), atol=1e-5)
 
 
+def test_an_empty_shard_moves_exactly_nothing_in_half_precision_too(tiny: LanguageModel, tmp_path: Path) -> None:
+    """The last block's padding included: five teachers in blocks of two."""
+    shards = [SHARDS[0], [], SHARDS[2], SHARDS[3], []]
+    stack, store = trained(tiny, shards, tmp_path, shape=replace(SHAPE, precision="bfloat16"))
+    before = stack.public_answers(*questions())
+    for block, logits in stack.answers(store, *questions()):
+        assert len(logits) == (2 if block < 2 else 1)
+        for slot, answer in enumerate(logits):
+            assert torch.equal(answer, before[slot]) == (not shards[2 * block + slot])
+
+
 def test_teachers_may_begin_from_a_public_adapter(five: tuple[Stack, AdapterStore]) -> None:
     stack, store = five
     student = store.teacher(0)  # any adapter will do here

@@ -172,26 +172,38 @@ class Config(_Section):
 def load(path: Path) -> Config:
     """Reads and checks a YAML file; relative data paths are relative to that file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return parse(path.read_text(encoding="utf-8"), path.parent, str(path))
     except FileNotFoundError:
-        raise ConfigError(f"no config at {path}; type `hearsay init DIR` to write one") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    return parse(text, path.parent, str(path))
+        fault = f"no config at {path}; type `hearsay init DIR` to write one"
+    except OSError as error:
+        fault = f"{path} cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        fault = f"{path} cannot be read: it is not text in UTF-8"
+    raise ConfigError(fault)
 
 
 def parse(text: str, folder: Path, name: str = "config") -> Config:
-    try:
-        body = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not readable YAML: {error}") from error
-    if not isinstance(body, dict):
-        raise ConfigError(f"{name} holds no settings; type `hearsay init DIR` for a commented example")
+    body = _mapping(text, name)
     try:
         config = Config.model_validate(body)
     except ValidationError as error:
         raise ConfigError(f"{name}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
     return _resolved(config, folder)
+
+
+def _mapping(text: str, name: str) -> dict[str, Any]:
+    """A file of private rows may be named by mistake. Parsers quote what they cannot read: not passed on."""
+    where = ""
+    try:
+        body = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else " in its characters"
+    if where:
+        raise ConfigError(f"{name} is not readable YAML{where}; type `hearsay init DIR` for a commented example")
+    if not isinstance(body, dict):
+        raise ConfigError(f"{name} holds no settings; type `hearsay init DIR` for a commented example")
+    return body
 
 
 def to_yaml(config: Config) -> str:

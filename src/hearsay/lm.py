@@ -113,10 +113,13 @@ def pad_id(lm: LanguageModel) -> int:
 
 
 def encode(lm: LanguageModel, texts: list[str], max_tokens: int) -> list[list[int]]:
-    """Tokens of each text, cut to `max_tokens`, without start and end token."""
+    """Tokens of each text, cut to `max_tokens`, without start and end token.
+
+    Not verbose: the tokenizer would log how long a text is that exceeds the model, and that text may be private.
+    """
     if not texts:
         return []
-    rows: list[list[int]] = lm.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    rows: list[list[int]] = lm.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     return [row[:max_tokens] for row in rows]
 
 

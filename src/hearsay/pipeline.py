@@ -93,6 +93,11 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
                 f"the ledger of {config.privacy.corpus!r} was begun with epsilon {ledger.budget.epsilon}, delta "
                 f"{ledger.budget.delta}; a corpus has one budget: set privacy.epsilon and delta to these"
             )
+        if ledger.unit != config.privacy.unit:  # answers bounded for a record, told as a promise to a user
+            raise BudgetError(
+                f"the ledger of {config.privacy.corpus!r} protects each {ledger.unit}, but privacy.unit is "
+                f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
+            )
         return ledger
     allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
     privacy = config.privacy

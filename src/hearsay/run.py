@@ -2,7 +2,7 @@
 
 config.yaml  environment.json  progress.jsonl  run.json  ledger-head.json
 private/     shards, teachers, uncommitted draws; mode 0700; may be destroyed at any time after the last answer
-internal/    measurements that read private hold-out: for the owner's eyes, not covered by the guarantee
+internal/    measurements that read private hold-out: for the owner's eyes, not covered by the guarantee; mode 0700
 release/     answers, student/, statement: covered by the ledger, safe to share
 """
 
@@ -26,6 +26,7 @@ from hearsay.accounting.identity import home, settle
 from hearsay.errors import BadInput, ConfigError
 
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
+RECEIPT = "forgotten.json"
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "numpy", "dp-accounting", "mpmath")
 
 
@@ -87,9 +88,10 @@ def refuse_foreign(folder: Path, own: tuple[str, ...]) -> None:
 
 def _lay_out(folder: Path, config_text: str, ledger: Path) -> Run:
     """run.json comes last: without it the directory counts as not begun, and a second try finds it as it left it."""
-    for name in ("internal", "release"):
-        (folder / name).mkdir(exist_ok=True)
-    (folder / "private").mkdir(mode=0o700, exist_ok=True)
+    (folder / "release").mkdir(exist_ok=True)
+    for name in ("private", "internal"):  # text, and what is measured on text: no other account may look
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+        (folder / name).chmod(0o700)
     run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
     write_text(folder / "config.yaml", config_text)
     write_text(folder / "environment.json", json.dumps(environment(), indent=1))
@@ -123,6 +125,8 @@ def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
         raise ConfigError(f"{folder} was begun with other settings (see its config.yaml); name another with --out")
     if run.ledger != ledger.resolve():
         raise ConfigError(f"{folder} is charged to {run.ledger}; continue with that ledger, or name another --out")
+    if (folder / RECEIPT).exists():  # going on would read the private text again and make the receipt a lie
+        raise BadInput(f"the private part of {folder} was destroyed (see {RECEIPT}); name another --out for a new run")
     return run
 
 
@@ -165,9 +169,10 @@ def forget(run: Run) -> dict[str, Any]:
             if path.is_file():
                 _overwrite(path)
                 path.unlink()
-        shutil.rmtree(run.private, ignore_errors=True)
+        if run.private.exists():
+            shutil.rmtree(run.private)  # what cannot be removed is an error: no receipt for it
         receipt = {"run": run.id, "forgotten": "private", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        write_text(run.folder / "forgotten.json", json.dumps(receipt))
+        write_text(run.folder / RECEIPT, json.dumps(receipt))
     return receipt
 
 

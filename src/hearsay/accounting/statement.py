@@ -40,7 +40,16 @@ class Statement:
     not_covered: tuple[str, ...] = NOT_COVERED
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "sentences": self.sentences()}
+        return {
+            **asdict(self),
+            "sentences": self.sentences(),
+            "guess_percent": self.guess_percent,
+            "epsilon_told": _up(self.epsilon),
+        }
+
+    @property
+    def guess_percent(self) -> str:
+        return f"{math.ceil(self.guess_rate * 1000) / 10:g}"
 
     def sentences(self) -> list[str]:
         who = "person" if self.unit == "user" else "record"
@@ -51,7 +60,7 @@ class Statement:
             f"{who}, over all {self.charges} releases from this corpus so far (the corpus may spend up to epsilon "
             f"{self.budget_epsilon:g}).",
             f"In odds: an attacker who must guess whether a given {who} is in the corpus, at 50:50, is right at most "
-            f"{math.ceil(self.guess_rate * 1000) / 10:g}% of the time.",
+            f"{self.guess_percent}% of the time.",
             f"Replacing one {who} by another, instead of adding or removing, corresponds to epsilon "
             f"{_up(self.replace_epsilon)}.",
             *(["RESEARCH LEDGER: the same corpus was used under other budgets; not a production guarantee."]

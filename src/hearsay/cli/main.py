@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from traceback import extract_tb
 from typing import Annotated, Any
 
 import typer
@@ -61,6 +62,22 @@ def main() -> None:
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        _print_place(error)
+        sys.exit(HearsayError.exit_code)
+
+
+def _print_place(error: Exception) -> None:
+    """What kind of error, and where in the code. Not its message or its cause's: libraries quote what they read."""
+    places = "".join(
+        f"  {frame.filename}:{frame.lineno} in {frame.name}\n" for frame in extract_tb(error.__traceback__)
+    )
+    name = type(error).__name__
+    if "--json" in sys.argv:
+        print_json({"error": "unexpected; see standard error", "kind": name})
+    print(
+        f"{places}error: {name}, unexpected; its message is left out, as it could quote private text", file=sys.stderr
+    )
 
 
 @app.command()

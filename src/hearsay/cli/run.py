@@ -156,7 +156,7 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     if found:
         _table(found)
     print(f"\nstudent    {here.release / 'student'}")
-    print(f"guarantee  epsilon {said['epsilon']:.4g}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
-          f"about one is right at most {said['guess_rate']:.1%} of the time")  # fmt: skip
+    print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
+          f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
     print(f"report     {report}")
     print(f'next       hearsay generate {here.folder} --prefix "hello, I would like"')

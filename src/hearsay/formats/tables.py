@@ -13,7 +13,7 @@ from typing import Any
 from hearsay.formats.faults import AGAIN, bad, check_columns
 
 SLICE = 1024  # rows turned into Python objects at a time
-BROKEN = object()  # stands for a value whose bytes are not UTF-8, and for a batch that cannot be read
+BROKEN = object()  # stands for a value that cannot be read, and for a batch that cannot be read
 
 Record = tuple[int, tuple[object, ...]]  # row number, values of the named columns
 
@@ -106,7 +106,7 @@ def _table(path: Path, names: Sequence[str], batches: Iterator[Any]) -> Iterator
                 number += 1
                 if any(value is BROKEN for value in values):
                     name = names[values.index(BROKEN)]
-                    raise bad(path, "bytes that are not UTF-8", "text in UTF-8", AGAIN, row=number, column=name)
+                    raise bad(path, "a value that is not text in UTF-8", "such text", AGAIN, row=number, column=name)
                 yield number, values
 
 
@@ -122,12 +122,12 @@ def _next_batch(batches: Iterator[Any]) -> Any:
 def _values(column: Any) -> list[object]:
     try:
         return list(column.to_pylist())
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):  # not UTF-8, or a time that Python cannot hold: pyarrow's message quotes it
         return [_value(item) for item in column]
 
 
 def _value(item: Any) -> object:
     try:
         return item.as_py()
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):
         return BROKEN

@@ -51,7 +51,11 @@ class Questions:
     def name(self, *plan: object) -> str:
         digest = hashlib.sha256(repr(plan).encode())
         for field in fields(self):
-            digest.update(getattr(self, field.name).cpu().contiguous().numpy().tobytes())
+            value = getattr(self, field.name).cpu().contiguous()
+            digest.update(
+                f"{field.name} {value.dtype} {tuple(value.shape)} ".encode()
+            )  # else bytes could change fields
+            digest.update(value.numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, path: Path) -> None:

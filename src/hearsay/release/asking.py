@@ -40,8 +40,12 @@ class Ensemble:
         return each
 
     def plan(self) -> tuple[object, ...]:
-        """What decides the meaning of an answer besides the question: run, generation, settings, number."""
-        return self.run, self.store.generation, self.stack.shape.fingerprint(), self.store.count
+        """What decides the meaning of an answer besides the question: run, generation, model, settings, number.
+
+        The student that teachers start from is implied: within a run, a generation has one.
+        """
+        store = self.store
+        return self.run, store.generation, store.base, self.stack.shape.fingerprint(), store.count
 
 
 def ask(
