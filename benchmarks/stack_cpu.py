@@ -66,7 +66,7 @@ def stacked(lm: LanguageModel, teachers: int, rows: int, shape: dict[str, Any], 
     def step() -> int:
         nonlocal turn
         now, turn = turn % settings.steps, turn + 1
-        advance(state, gradient(stack._learner, state, now), now, settings)
+        advance(state, gradient(stack.top, state, now), now, settings)
         return int((state.targets[now] >= 0).sum())
 
     return rate(step, seconds)

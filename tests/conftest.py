@@ -16,7 +16,6 @@ from transformers import (
     set_seed,
 )
 
-from hearsay.accounting import identity
 from hearsay.lm import LanguageModel
 
 TEXT = "the flight to oslo leaves at nine and your seat is near a window please bring one bag only thank you"
@@ -59,9 +58,3 @@ def tiny_gpt2() -> LanguageModel:
 def _one_thread() -> None:
     """Tests run beside each other: two threads a process on two cores wait for each other more than they compute."""
     torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def _no_run_at_hand() -> None:
-    """Opening a run settles its home for the process; the next test is another process."""
-    identity._settled.clear()

@@ -32,7 +32,6 @@ SRC = Path(__file__).parent.parent / "src"
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(identity, "_settled", [])  # opening a run settles the whole process on that run's home
 
 
 class Called:

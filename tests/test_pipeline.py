@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory, tiny_gpt2: LanguageModel) -> 
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
-    identity._settled.clear()
-    yield
-    identity._settled.clear()
 
 
 def hearsay(*words: object) -> int:
@@ -155,9 +152,8 @@ def _generate(desk: Path, out: Path, watch: Callable[[str], Watch] = Watch) -> p
     home = out / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / "secret").write_bytes(b"s" * 32)
-    identity.settle(home)
     config = configs.load(desk / "hearsay.yaml")
-    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite")
+    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
     return pipeline.generate(config, here, watch, anyway=True)
 
 
@@ -242,7 +238,6 @@ def test_a_second_run_finds_the_budget_spent(desk: Path, tmp_path: Path) -> None
     assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "one", "--anyway", "--json") == 0
     assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "two", "--anyway", "--json") == 3
     half = variant(desk, privacy={"corpus": "half", "secrets": "secrets.txt", "spend": 0.5})
-    identity._settled.clear()
     os.environ["HEARSAY_HOME"] = str(tmp_path / "other")
     assert hearsay("run", half, "--out", tmp_path / "three", "--anyway", "--json") == 0
     assert hearsay("run", half, "--out", tmp_path / "four", "--anyway", "--json") == 0

@@ -39,6 +39,11 @@ def evaluate(
     run: Run, watch: Any = stages.Watch, *, completions: int = 200, rows: int = 2000, steps: int = PRIVATE_STEPS
 ) -> dict[str, Any]:
     """Perplexity, BLEU and leak rate of public, public_pseudo, student and private; and the share of the gap closed."""
+    with identity.at(run.home):
+        return _evaluate(run, watch, completions, rows, steps)
+
+
+def _evaluate(run: Run, watch: Any, completions: int, rows: int, steps: int) -> dict[str, Any]:
     config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
     if not (run.release / "student").is_dir():
         raise BadInput(f"{run.folder} has no finished student; type `hearsay run CONFIG --out {run.folder}` first")

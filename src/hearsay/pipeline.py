@@ -66,7 +66,8 @@ def generate(
 ) -> Work:
     """Runs or resumes; the student ends in release/student. `research` stamps the ledger: not for production."""
     check_feasible(config, anyway=anyway)
-    work = prepare(config, run, watch, research=research)
+    with identity.at(run.home):
+        work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
     for number in range(config.ask.rounds):
         questions = ask_about(work, student, number)

@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hearsay.accounting.identity import home, settle
+from hearsay.accounting import identity
 from hearsay.errors import BadInput, ConfigError
 
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
@@ -35,6 +35,7 @@ class Run:
     folder: Path
     id: str
     ledger: Path
+    home: Path  # of the secret that names this run's units and corpus
 
     @property
     def private(self) -> Path:
@@ -65,8 +66,11 @@ class Run:
             yield
 
 
-def begin(folder: Path, config_text: str, ledger: Path) -> Run:
-    """Creates the directory, or takes up the one that is there if its settings are the same."""
+def begin(folder: Path, config_text: str, ledger: Path, home: Path | None = None) -> Run:
+    """Creates the directory, or takes up the one that is there if its settings are the same.
+
+    `home` is where the secret lives that names units and corpus; the usual place if left out.
+    """
     if (folder / "run.json").exists():
         return _take_up(folder, config_text, ledger)
     existed = folder.exists()
@@ -74,7 +78,7 @@ def begin(folder: Path, config_text: str, ledger: Path) -> Run:
         folder.mkdir(parents=True, exist_ok=True)
         if any(path.name not in OWN and not path.name.endswith(".draft") for path in folder.iterdir()):
             raise BadInput(f"{folder} is not empty and not a run directory; name another with --out")
-        return _lay_out(folder, config_text, ledger)
+        return _lay_out(folder, config_text, ledger, home or identity.home())
     except OSError as error:
         _clear(folder, existed)
         raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
@@ -86,16 +90,16 @@ def refuse_foreign(folder: Path, own: tuple[str, ...]) -> None:
         raise BadInput(f"{folder} holds other files; name another folder with --out")
 
 
-def _lay_out(folder: Path, config_text: str, ledger: Path) -> Run:
+def _lay_out(folder: Path, config_text: str, ledger: Path, home: Path) -> Run:
     """run.json comes last: without it the directory counts as not begun, and a second try finds it as it left it."""
     (folder / "release").mkdir(exist_ok=True)
     for name in ("private", "internal"):  # text, and what is measured on text: no other account may look
         (folder / name).mkdir(mode=0o700, exist_ok=True)
         (folder / name).chmod(0o700)
-    run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve())
+    run = Run(folder.resolve(), uuid.uuid4().hex, ledger.resolve(), home.resolve())
     write_text(folder / "config.yaml", config_text)
     write_text(folder / "environment.json", json.dumps(environment(), indent=1))
-    facts = {"id": run.id, "ledger": str(run.ledger), "home": str(home().resolve())}
+    facts = {"id": run.id, "ledger": str(run.ledger), "home": str(run.home)}
     write_text(folder / "run.json", json.dumps(facts))
     return run
 
@@ -113,8 +117,7 @@ def _clear(folder: Path, existed: bool) -> None:
 def open_run(folder: Path) -> Run:
     try:
         body = json.loads((folder / "run.json").read_text())
-        settle(Path(body["home"]))  # the secret that names this run's units and corpus
-        return Run(folder.resolve(), body["id"], Path(body["ledger"]))
+        return Run(folder.resolve(), body["id"], Path(body["ledger"]), Path(body["home"]))
     except (OSError, ValueError, KeyError):
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
 

@@ -13,6 +13,9 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +25,23 @@ SKETCH_SIZE = 64  # as in private/corpus.py, which this room may not import
 SHARED_PART = 4  # one in four: different corpora of one company may share some people
 
 
-_settled: list[Path] = []
+_at: ContextVar[Path | None] = ContextVar("home of the run at hand", default=None)
 
 
-def settle(folder: Path) -> None:
-    """Uses this home from now on in this process: that of the run at hand, wherever the environment points."""
-    _settled[:] = [folder]
+@contextmanager
+def at(folder: Path) -> Iterator[None]:
+    """Work on a run takes place at that run's own home, wherever the environment points by now."""
+    token = _at.set(folder)
+    try:
+        yield
+    finally:
+        _at.reset(token)
 
 
 def home() -> Path:
-    """Where ledgers and the local secret live: the run's own home, HEARSAY_HOME, else XDG's data folder."""
-    if _settled:
-        return _settled[0]
+    """Where ledgers and the local secret live: the home of the run at hand, HEARSAY_HOME, else XDG's data folder."""
+    if here := _at.get():
+        return here
     if folder := os.environ.get("HEARSAY_HOME"):
         return Path(folder)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hearsay"

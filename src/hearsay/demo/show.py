@@ -53,12 +53,12 @@ def play(
     out: Path, seed: int = 0, watch: Any = Watch, settings: dict[str, Any] | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """Runs or resumes the demo; returns its directory and what was measured."""
-    identity.settle(out.resolve() / "home")
+    home = out.resolve() / "home"
     runs.refuse_foreign(out, ("corpus", "home", "run"))
     files = corpus(out / "corpus", seed, settings)
     config = Config.model_validate(demo_settings(files, seed, settings))
-    here = runs.begin(out / "run", configs.to_yaml(config), out.resolve() / "home" / "ledger.sqlite")
-    with here.alone():
+    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
+    with here.alone(), identity.at(home):
         work = pipeline.generate(config, here, watch)
         completions(here, work.lm, work.prefixes, config)
         found = measure.evaluate(here, watch, completions=COMPLETIONS, rows=HELD_OUT_ROWS, steps=PRIVATE_STEPS)
@@ -111,7 +111,7 @@ def paper_recipe(work: pipeline.Work) -> dict[str, float]:
     folder = work.run.internal / "seqpate"
     (folder / "release" / "stages").mkdir(parents=True, exist_ok=True)
     ledger = pipeline.open_ledger(config, folder / "ledger.sqlite", research=True)
-    other = Run(folder, work.run.id, ledger.path)
+    other = Run(folder, work.run.id, ledger.path, work.run.home)
     ledger.register(other.id, folder)
     paper = pipeline.Work(config, other, ledger, Door(ledger, other.id, folder), work.stages, work.lm, work.stack,
                           work.partition, work.prefixes)  # fmt: skip
