@@ -312,6 +312,15 @@ def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
     _refused(capsys, 3, "run", record, "--out", tmp_path / "b", "--anyway", says="one unit")
 
 
+def test_a_ledger_of_another_corpus_is_refused(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "a", "--ledger", ledger, "--anyway", "--json") == 0
+    capsys.readouterr()
+    other = variant(desk, privacy={"corpus": "other"})
+    _refused(capsys, 2, "run", other, "--out", tmp_path / "b", "--ledger", ledger, "--anyway", says="another corpus")
+    assert len(Ledger.open(ledger).charges()) == 2
+
+
 def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = configs.load(desk / "hearsay.yaml")
     here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))

@@ -57,7 +57,7 @@ class Statement:
             f"Protected is every {who} in the corpus {self.corpus!r}, with everything that {who} contributed to it.",
             "It holds against anyone who sees what was released, whatever they know and however much they compute.",
             f"The guarantee is ({_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or removing one "
-            f"{who}, over all {self.charges} releases from this corpus so far (the corpus may spend up to epsilon "
+            f"{who}, over all releases from this corpus so far ({self.charges}) (the corpus may spend up to epsilon "
             f"{self.budget_epsilon:g}).",
             f"In odds: an attacker who must guess whether a given {who} is in the corpus, at 50:50, is right at most "
             f"{self.guess_percent}% of the time.",
