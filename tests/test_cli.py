@@ -460,3 +460,17 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
     assert not first.private.exists() and (first.folder / run.RECEIPT).exists()
     with pytest.raises(BadInput, match="was destroyed"):
         run.begin(tmp_path / "run", "settings", ledger)
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from hearsay.cli import main as cli
+    from hearsay.cli import setup
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup, "checks", interrupted)
+    monkeypatch.setattr("sys.argv", ["hearsay", "doctor"])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert done.value.code == 130 and "the same command continues" in capsys.readouterr().err

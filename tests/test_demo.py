@@ -54,6 +54,15 @@ def test_the_demo_runs_offline_and_leaves_student_statement_and_report(
     assert second["student"]["ppl"] == found["student"]["ppl"]
 
 
+def test_the_demo_settings_hold_full_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative --out, as in `make demo`: evaluate reads the kept config from the run directory."""
+    monkeypatch.chdir(tmp_path)
+    names = ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")
+    body = show.demo_settings(show.CorpusFiles(*(Path("out") / name for name in names)), 0, TINY)
+    kept = [body["data"][name] for name in ("private", "public", "holdout")] + [body["privacy"]["secrets"]]
+    assert kept == [str(tmp_path / "out" / name) for name in names]
+
+
 def test_the_example_config_is_what_init_writes() -> None:
     text = (ROOT / "examples" / "generate.yaml").read_text()
     assert text == configs.commented_yaml(EXAMPLE)

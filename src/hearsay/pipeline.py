@@ -105,6 +105,20 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
 
+def check_left(config: Config, ledger: Ledger, run_id: str) -> None:
+    """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
+    allowed = ledger.budget
+    own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
+    left = allowed.share(allowed.capacity - ledger.account().spent + own) if allowed.capacity else 0.0
+    if left < config.privacy.spend * (1 - 1e-6):
+        most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
+        way_out = f"set privacy.spend to at most {most}" if most else "no further run can ask about this corpus"
+        raise BudgetError(
+            f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
+            f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"
+        )
+
+
 def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
@@ -115,6 +129,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         partition = make_partition(config, lm, run.private / "shards")
     ledger = open_ledger(config, run.ledger, research=research)
     identity.remember(ledger.id, ledger.path, partition.sketch)
+    check_left(config, ledger, run.id)
     ledger.register(run.id, run.folder)
     door = Door(ledger, run.id, run.folder)
     door.sweep()

@@ -59,7 +59,11 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(BadInput.exit_code)
-    except KeyboardInterrupt:
+    except SystemExit as done:
+        if done.code == 130:  # what typer makes of Ctrl-C, silently
+            print("stopped; the same command continues where it was", file=sys.stderr)
+        raise
+    except KeyboardInterrupt:  # before or after typer's turn
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
     except Exception as error:

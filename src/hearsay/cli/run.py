@@ -36,9 +36,14 @@ def run(
         warn(warning)
     from hearsay import pipeline
     from hearsay import run as runs
+    from hearsay.cli.setup import inputs
+    from hearsay.reading import check_schema
 
     text = configs.to_yaml(settings)
     pipeline.check_feasible(settings, anyway=anyway)
+    if not (out / "run.json").exists():  # a wrong path or column is told before the directory fixes the settings
+        for _, paths, columns in inputs(settings):
+            check_schema(paths, columns)
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
     with here.alone():
         pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
@@ -121,7 +126,10 @@ def forget(
     from hearsay.run import forget as destroy
     from hearsay.run import open_run
 
-    receipt = destroy(open_run(where))
+    here = open_run(where)
+    if (here.folder / "forgotten.json").exists() and not here.private.exists():  # the first receipt keeps its time
+        raise BadInput(f"{where} was forgotten before; the receipt is {where / 'forgotten.json'}")
+    receipt = destroy(here)
     if as_json:
         print_json(receipt)
     else:
@@ -129,15 +137,20 @@ def forget(
 
 
 def _table(found: dict[str, Any]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("", "perplexity", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "secrets leaked", title="held-out text")
+    table = Table("held-out text", "perplexity", *(f"BLEU-{n}" for n in (1, 2, 3, 4)), "leaked", box=box.SIMPLE_HEAD)
+    table.columns[0].no_wrap = True
     for name, scores in found.items():
         if isinstance(scores, dict) and "bleu1" in scores:
             label = f"{name} (NOT PRIVATE)" if name == "private" else name
             bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
-            table.add_row(label, f"{scores['ppl']:.1f}", *bleu, f"{scores['name_leak_rate']:.1%}")
+            leaked = f"{scores['name_leak_rate']:.1%}" if "phrases" in found else "-"  # no secrets named: not measured
+            table.add_row(label, f"{scores['ppl']:.1f}", *bleu, leaked)
+        elif name == "seqpate":
+            table.add_row("student by seqpate", f"{scores['ppl']:.1f}", *"-----")
     Console().print(table)
     if found.get("gap_closed") is not None:
         print(f"share of the gap closed between public and private: {found['gap_closed']:.2f}")
@@ -145,6 +158,8 @@ def _table(found: dict[str, Any]) -> None:
 
 def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     import json
+    import shutil
+    import sys
 
     from hearsay.report import page
 
@@ -159,4 +174,5 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
           f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
     print(f"report     {report}")
-    print(f'next       hearsay generate {here.folder} --prefix "hello, I would like"')
+    command = "hearsay" if shutil.which("hearsay") else sys.argv[0]  # a .venv that is not activated
+    print(f'next       {command} generate {here.folder} --prefix "hello, I would like"')

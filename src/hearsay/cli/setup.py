@@ -87,16 +87,34 @@ def _home() -> Check:
 
 
 def _config_checks(config: Config) -> list[Check]:
-    from hearsay.accounting import plan
-    from hearsay.reading import Columns, check_schema
+    from hearsay.reading import check_schema
 
-    user = config.data.user if config.privacy.unit == "user" else None
     found = []
-    for name, paths in (("private data", config.data.private), ("public data", config.data.public)):
-        columns = Columns(text=config.data.text, user=user)
+    for name, paths, columns in inputs(config):
         found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
-    found.append(_try("plan", lambda: plan.make(config.plan_request()).why))
-    return found
+    return [*found, _plan(config)]
+
+
+def inputs(config: Config) -> list[tuple[str, list[Path], Any]]:
+    """(name, files, columns) of all that a config reads."""
+    from hearsay.reading import Columns
+
+    data, by_user = config.data, config.privacy.unit == "user"
+    found = [
+        ("private data", data.private, Columns(text=data.text, user=data.user if by_user else None)),
+        ("public data", data.public, Columns(text=data.text, user=data.public_user if by_user else None)),
+    ]
+    return [*found, ("hold-out data", data.holdout, Columns(text=data.text))] if data.holdout else found
+
+
+def _plan(config: Config) -> Check:
+    from hearsay.accounting import plan
+
+    try:
+        made = plan.make(config.plan_request())
+    except HearsayError as error:
+        return Check("plan", False, str(error))
+    return Check("plan", made.feasible, made.why)
 
 
 def _try(what: str, check: Any) -> Check:

@@ -16,7 +16,7 @@ class Bar(Watch):
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._progress = Progress(
-            TextColumn("{task.description:<16}"), BarColumn(32), TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.description:<21}"), BarColumn(32), TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         )  # fmt: skip
         self._progress.start()

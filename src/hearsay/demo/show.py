@@ -69,8 +69,8 @@ def play(
 
 def demo_settings(files: CorpusFiles, seed: int, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(json.dumps(settings or SETTINGS))
-    body["data"] |= {"private": str(files.private), "public": str(files.public), "holdout": str(files.holdout)}
-    body["privacy"] |= {"secrets": str(files.secrets)}
+    body["data"] |= {name: str(getattr(files, name).resolve()) for name in ("private", "public", "holdout")}
+    body["privacy"] |= {"secrets": str(files.secrets.resolve())}
     body["compute"] = {"device": "cpu", "seed": seed, **body.get("compute", {})}
     return body
 
