@@ -23,7 +23,7 @@ from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.config import Config
-from hearsay.errors import BudgetError
+from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.shards import Partition
 from hearsay.private.stack import Stack
@@ -127,8 +127,15 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
+    begun = run.ledger.exists()
     ledger = open_ledger(config, run.ledger, research=research)
-    identity.remember(ledger.id, ledger.path, partition.sketch)
+    try:
+        identity.remember(ledger.id, ledger.path, partition.sketch)
+    except LedgerError:
+        ledger.close()
+        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+            run.ledger.unlink()
+        raise
     check_left(config, ledger, run.id)
     ledger.register(run.id, run.folder)
     door = Door(ledger, run.id, run.folder)
