@@ -141,7 +141,7 @@ def _table(found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("held-out text", "perplexity", *(f"BLEU-{n}" for n in (1, 2, 3, 4)), "leaked", box=box.SIMPLE_HEAD)
+    table = Table("held-out text", "ppl", *(f"BLEU-{n}" for n in (1, 2, 3, 4)), "leaked", box=box.SIMPLE_HEAD)
     table.columns[0].no_wrap = True
     for name, scores in found.items():
         if isinstance(scores, dict) and "bleu1" in scores:
