@@ -23,7 +23,8 @@ def release_student(run: Run, student: "LanguageModel", ledger: Ledger, config: 
 
     said = statement.make(ledger)
     models.save(student, run.release / "student", render("student_card.md.j2", facts(said, config, run)))
-    write_text(run.release / MADE, json.dumps(made(config, run), indent=1))
+    plain = json.dumps(made(config, run), indent=1, default=lambda section: section.model_dump(mode="json"))
+    write_text(run.release / MADE, plain)
     write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
     write_text(run.release / "statement.html", render("statement.html.j2", facts(said, config, run), html=True))
 

@@ -4,7 +4,7 @@ Each takes plain numbers and returns inline SVG (look.py), so that the report, t
 the same picture of the same thing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from hearsay.report import look
 from hearsay.report.look import ACCENT, INK, MUTED, PAPER, RULE, SOFT, WARN
 
 MODELS = {"public": "public model", "public_pseudo": "public + pseudo text", "student": "student",
-          "private": "trained on the text (NOT PRIVATE)", "seqpate": "student by the published recipe"}  # fmt: skip
+          "private": "trained on the text (NOT PRIVATE)", "blacklist": "blacklist (NOT PRIVATE)",
+          "seqpate": "student by the published recipe"}  # fmt: skip
+REFERENCES = ("public", "public_pseudo", "private", "blacklist", "seqpate")
 MARKS = {"public": "s", "public_pseudo": "D", "student": "o", "private": "X"}
 
 
@@ -41,16 +43,17 @@ def utility(models: Mapping[str, Mapping[str, Any]], gap: float | None) -> str:
     """All models on one axis of perplexity, each with its interval; the student's row shows the gap it closes."""
     ppl = {name: float(body["ppl"]) for name, body in models.items()}
     names = sorted(ppl, key=lambda name: -ppl[name])
+    own = own_model(ppl)
     ends = [float(body.get(key, body["ppl"])) for body in models.values() for key in ("ppl_low", "ppl_high")]
     with look.canvas(0.36 * len(names) + 0.75) as (figure, axes):
         look.plain_log_axis(axes, min(ends) / 1.08, max(ends) * 1.22)
-        _gap(axes, ppl, names, gap)
+        _gap(axes, ppl, names.index(own) if own else 0, own, gap)
         for place, name in enumerate(names):
-            color = {"student": ACCENT, "private": WARN}.get(name, INK)
+            color = ACCENT if name == own else WARN if name in ("private", "blacklist") else INK
             _interval(axes, models[name], place, color)
-            fill = color if name == "student" else PAPER
+            fill = color if name == own else PAPER
             axes.plot([ppl[name]], [place], MARKS.get(name, "^"), color=color, markerfacecolor=fill, markersize=7.5)
-            if name == "student" and gap is not None:  # the gap lies at its right
+            if name == own and gap is not None:  # the gap lies at its right
                 axes.annotate(f"{ppl[name]:,.1f}", (ppl[name], place), xytext=(0, 6.5), ha="center",
                               textcoords="offset points", color=color)  # fmt: skip
             else:
@@ -62,15 +65,20 @@ def utility(models: Mapping[str, Mapping[str, Any]], gap: float | None) -> str:
         return look.svg(figure, "utility")
 
 
-def _gap(axes: Any, ppl: Mapping[str, float], names: list[str], gap: float | None) -> None:
+def own_model(names: Iterable[str]) -> str | None:
+    """The run's own model: the student, or what a baseline calls itself; the rest are references."""
+    found = list(names)
+    return "student" if "student" in found else next((name for name in found if name not in REFERENCES), None)
+
+
+def _gap(axes: Any, ppl: Mapping[str, float], place: int, own: str | None, gap: float | None) -> None:
     """From the better public reference to the private one, as far as the student went."""
-    if gap is None or "student" not in ppl or "private" not in ppl:
+    if gap is None or own is None or "private" not in ppl:
         return
     start = min(ppl[name] for name in ("public", "public_pseudo") if name in ppl)
-    place = names.index("student")
     axes.plot([start, ppl["private"]], [place, place], color=RULE, linewidth=5, solid_capstyle="butt", zorder=0)
-    axes.plot([start, ppl["student"]], [place, place], color=SOFT, linewidth=5, solid_capstyle="butt", zorder=0)
-    axes.annotate(f"{gap:.0%} of the gap", (max(start, ppl["student"]), place), xytext=(9, -3.2),
+    axes.plot([start, ppl[own]], [place, place], color=SOFT, linewidth=5, solid_capstyle="butt", zorder=0)
+    axes.annotate(f"{gap:.0%} of the gap", (max(start, ppl[own]), place), xytext=(9, -3.2),
                   textcoords="offset points", fontsize=8.5, color=MUTED)  # fmt: skip
 
 
@@ -121,7 +129,9 @@ def curve(points: Sequence[Point], references: Mapping[str, float]) -> str:
         for point in ordered:
             if point.low and point.high:
                 axes.plot([point.epsilon] * 2, [point.low, point.high], color=ACCENT, linewidth=1.4)
-            axes.annotate(point.label, (point.epsilon, point.ppl), xytext=(8, 4), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                point.label, (point.epsilon, point.ppl), xytext=(8, 4), textcoords="offset points", fontsize=8
+            )
         axes.plot([p.epsilon for p in ordered], [p.ppl for p in ordered], "o", color=ACCENT, markersize=6.5)
         axes.set_xlabel("epsilon that the run spent (logarithmic; left protects more)")
         axes.set_ylabel("perplexity (logarithmic)")
@@ -130,23 +140,36 @@ def curve(points: Sequence[Point], references: Mapping[str, float]) -> str:
 
 def audits(attacks: Mapping[str, Mapping[str, Any]], claimed: float) -> str:
     """What each attack could show of epsilon (a lower bound), beside what is promised (an upper one)."""
-    names = list(attacks)[::-1]
-    with look.canvas(0.34 * len(names) + 0.9) as (figure, axes):
-        for place, name in enumerate(names):
-            body = attacks[name]
-            shown, color = float(body.get("epsilon_lower") or 0.0), INK if body.get("ok", True) else WARN
-            promised = float(body.get("epsilon_claimed") or claimed)
-            axes.plot([0, shown], [place, place], color=SOFT, linewidth=5, solid_capstyle="butt", zorder=0)
-            axes.plot([shown], [place], "o" if body.get("ok", True) else "X", color=color, markersize=7, clip_on=False)
-            axes.plot([promised] * 2, [place - 0.32, place + 0.32], color=ACCENT, linewidth=2.2)
-            axes.annotate(f"{shown:.2f}", (shown, place), xytext=(0, 6), ha="center", textcoords="offset points", color=color)
-        most = max([claimed, *(float(b.get("epsilon_lower") or 0) for b in attacks.values()),
-                    *(float(b.get("epsilon_claimed") or 0) for b in attacks.values())])  # fmt: skip
+    shown = {name: body for name, body in attacks.items() if _number(body.get("epsilon_lower"))}
+    most = claimed
+    with look.canvas(0.36 * len(shown) + 0.9) as (figure, axes):
+        for place, body in enumerate(reversed(shown.values())):
+            most = max(most, _attack(axes, body, place))
         axes.set_xlim(0, most * 1.12)
-        axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names], color=INK)
-        _bare(axes, len(names))
-        axes.set_xlabel("epsilon: dot = at least this much was shown by the attack; bar = at most this is promised")
+        axes.set_yticks(range(len(shown)), [name.replace("_", " ") for name in reversed(shown)], color=INK)
+        _bare(axes, len(shown))
+        axes.set_xlabel("epsilon: dot, at least this was shown; bar, at most this is promised; "
+                        "cross, shown on an unprotected model")  # fmt: skip
         return look.svg(figure, "audits")
+
+
+def _attack(axes: Any, body: Mapping[str, Any], place: float) -> float:
+    """One row; returns the largest value drawn. An attack on an unprotected model shows that the attack can see."""
+    bound, holds = float(body["epsilon_lower"]), bool(body.get("ok", True))
+    promised, other = body.get("epsilon_claimed"), (body.get("not_private") or {}).get("epsilon_lower")
+    axes.plot([0, bound], [place, place], color=SOFT, linewidth=5, solid_capstyle="butt", zorder=0)
+    if _number(promised):
+        axes.plot([promised] * 2, [place - 0.32, place + 0.32], color=ACCENT, linewidth=2.2)
+    if _number(other):
+        axes.plot([other], [place], "x", color=WARN, markersize=6, markeredgewidth=1.6)
+    color = INK if holds else WARN
+    axes.plot([bound], [place], "o" if holds else "X", color=color, markersize=7, clip_on=False)
+    axes.annotate(f"{bound:.2f}", (bound, place), xytext=(0, 6), ha="center", textcoords="offset points", color=color)
+    return max(float(value) for value in (bound, promised or 0, other or 0))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def teachers(chosen: tuple[int, float], line: Sequence[tuple[int, float]], enough: float) -> str:
@@ -198,7 +221,11 @@ def odds(rate: float) -> str:
     with look.canvas(0.62) as (figure, axes):
         axes.plot([50, 100], [0, 0], color=RULE, linewidth=6, solid_capstyle="butt")
         axes.plot([50, 100 * rate], [0, 0], color=ACCENT, linewidth=6, solid_capstyle="butt")
-        for value, text, color in ((50, "a coin", MUTED), (100 * rate, "best attacker", ACCENT), (100, "certain", MUTED)):
+        for value, text, color in (
+            (50, "a coin", MUTED),
+            (100 * rate, "best attacker", ACCENT),
+            (100, "certain", MUTED),
+        ):
             axes.plot([value], [0], "|", color=color, markersize=15, markeredgewidth=1.6, clip_on=False)
             axes.annotate(text, (value, 0), xytext=(0, 10), textcoords="offset points", ha="center", fontsize=8.5,
                           color=color, annotation_clip=False)  # fmt: skip

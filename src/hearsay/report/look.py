@@ -20,7 +20,7 @@ ACCENT, WARN, SOFT = "#1d5c87", "#a8481a", "#a9b8c4"
 NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", ACCENT: "accent", WARN: "warn", SOFT: "soft"}
 WIDTH = 7.2  # inches, of every figure: one text column
 FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": ["sans-serif"], "font.sans-serif": ["Liberation Sans", "DejaVu Sans"],
     "font.size": 9.5, "text.color": INK, "axes.labelcolor": MUTED, "axes.edgecolor": MUTED, "axes.labelsize": 9,
     "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False, "axes.spines.right": False,

@@ -21,14 +21,11 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
     measured = read(run.internal / "evaluation.json")
     models = {name: body for name, body in measured.items() if isinstance(body, dict) and "ppl" in body}
     gap = measured.get("gap_closed")
-    spent = released.by_run(ledger)
-    folders = ledger.run_folders()
-    pieces = [figures.Share(run_name(folders[one]), share, this=one == run.id, finished=is_finished(folders[one]))
-              for one, share in spent.items()]  # fmt: skip
+    spent = pieces(run, ledger)
     return {
         "name": run_name(run.folder),
-        "budget": figures.budget(ledger.budget.epsilon, pieces),
-        "unfinished": [piece.label for piece in pieces if not piece.finished and not piece.this],
+        "budget": figures.budget(ledger.budget.epsilon, spent),
+        "unfinished": [piece.label for piece in spent if not piece.finished and not piece.this],
         "models": dict(sorted(models.items(), key=lambda item: -float(item[1]["ppl"]))),
         "gap": gap,
         "held_out": measured.get("held_out_rows"),
@@ -42,7 +39,17 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
         "stages": stages(run.folder / "progress.jsonl"),
         "commands": commands(run),
         "declared": declared(run),
+        "unprotected": unprotected(run),
     }
+
+
+def pieces(run: Run, ledger: Ledger) -> list[figures.Share]:
+    """Who took what of the budget, by the names of their folders."""
+    folders = ledger.run_folders()
+    return [
+        figures.Share(run_name(folders[one]), share, this=one == run.id, finished=is_finished(folders[one]))
+        for one, share in released.by_run(ledger).items()
+    ]
 
 
 def run_name(folder: Path) -> str:
@@ -52,6 +59,12 @@ def run_name(folder: Path) -> str:
 
 def is_finished(folder: Path) -> bool:
     return (folder / "release" / "statement.json").exists()
+
+
+def unprotected(run: Run) -> list[str]:
+    """A run that released nothing may have made a model that protects nobody (a baseline): say so."""
+    found = [] if (run.release / "student").is_dir() else run.internal.glob("*NOT-PRIVATE*")
+    return sorted(path.name for path in found)
 
 
 def siblings(run: Run, ledger: Ledger) -> list[Run]:
@@ -69,21 +82,25 @@ def siblings(run: Run, ledger: Ledger) -> list[Run]:
 
 def curve(runs: Sequence[Run]) -> str:
     """Privacy against utility, once there are two measured runs to compare."""
-    points, references = [], {}
+    points, references = [], dict[str, float]()
     for run in {run.id: run for run in runs}.values():
         measured = read(run.internal / "evaluation.json")
-        if "student" not in measured or not run.ledger.exists():
+        own = figures.own_model(name for name, body in measured.items() if isinstance(body, dict) and "ppl" in body)
+        if own is None or not run.ledger.exists():
             continue
-        body = measured["student"]
+        body = measured[own]
         epsilon = released.epsilon_of_run(Ledger.open(run.ledger), run.id)
-        points.append(figures.Point(run_name(run.folder), epsilon, body["ppl"], body.get("ppl_low"), body.get("ppl_high")))
+        points.append(
+            figures.Point(run_name(run.folder), epsilon, body["ppl"], body.get("ppl_low"), body.get("ppl_high"))
+        )
         references |= {name: measured[name]["ppl"] for name in ("public", "private") if name in measured}
     return figures.curve(points, references) if len(points) > 1 else ""
 
 
 def audit(path: Path, claimed: float) -> dict[str, Any]:
     attacks = read(path).get("attacks", {})
-    return {"attacks": attacks, "audits": figures.audits(attacks, claimed) if attacks else ""}
+    drawn = any(isinstance(body.get("epsilon_lower"), int | float) for body in attacks.values())
+    return {"attacks": attacks, "audits": figures.audits(attacks, claimed) if drawn else ""}
 
 
 def classification(measured: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +124,11 @@ def commands(run: Run) -> dict[str, str]:
     """What to type: to make this again (with fresh noise), and to check it."""
     folder = shlex.quote(str(run.folder))
     again = f"hearsay run {shlex.quote(str(run.folder / 'config.yaml'))} --out NEW-FOLDER"
-    return {"again": again, "verify": f"hearsay ledger verify {folder}", "share": f"hearsay report {folder} --shareable"}
+    return {
+        "again": again,
+        "verify": f"hearsay ledger verify {folder}",
+        "share": f"hearsay report {folder} --shareable",
+    }
 
 
 def declared(run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hearsay.accounting import budget as budgets
 from hearsay.accounting import plan, statement
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
@@ -46,7 +47,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
 
 
 def by_run(ledger: Ledger) -> dict[str, float]:
-    """Share of the corpus's budget by run, in the order of their first charge. A committed schedule counts apart."""
+    """Share of the corpus's budget by run, in the order of their first charge."""
     found: dict[str, float] = {}
     for charge in ledger.charges():
         found[charge.run] = found.get(charge.run, 0.0) + share(ledger, charge)
@@ -54,8 +55,14 @@ def by_run(ledger: Ledger) -> dict[str, float]:
 
 
 def share(ledger: Ledger, charge: Charge) -> float:
+    """Of the whole budget, what was committed beforehand included: a schedule takes its part evenly over its events."""
     budget = ledger.budget
-    return 0.0 if charge.event in budget.schedule else budget.share(budget.cost(charge.event))
+    if not budget.schedule:
+        return budget.share(budget.cost(charge.event))
+    whole = budgets.make(budget.epsilon, budget.delta, budget.filter).capacity
+    if charge.event in budget.schedule:
+        return float(1 - budget.capacity / whole) / len(budget.schedule)
+    return float(budget.cost(charge.event) / whole)
 
 
 @dataclass

@@ -46,7 +46,7 @@ class Job:
 
 
 class Workshop:
-    """`command` is how the command line is called; `allowed` are folders, besides the runs folder, a config may name."""
+    """`command` is how the command line is called; `allowed`, which folders a config may name besides the runs'."""
 
     def __init__(self, shelf: Shelf, allowed: Sequence[Path] = (), command: Sequence[str] = COMMAND) -> None:
         self.shelf, self.command = shelf, list(command)
