@@ -145,7 +145,7 @@ def audits(attacks: Mapping[str, Mapping[str, Any]], claimed: float) -> str:
     with look.canvas(0.36 * len(shown) + 0.9) as (figure, axes):
         for place, body in enumerate(reversed(shown.values())):
             most = max(most, _attack(axes, body, place))
-        axes.set_xlim(0, most * 1.12)
+        axes.set_xlim(-0.02 * most, most * 1.12)
         axes.set_yticks(range(len(shown)), [name.replace("_", " ") for name in reversed(shown)], color=INK)
         _bare(axes, len(shown))
         axes.set_xlabel("epsilon: dot, at least this was shown; bar, at most this is promised; "

@@ -58,7 +58,8 @@ def svg(figure: Any, name: str) -> str:
     text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r'\1class="figure"', text, count=1)
     for value, role in NAMES.items():
         text = text.replace(value, f"var(--{role})")
-    return re.sub(r' id="(?!p|m|h)[^"]*"', "", text)  # groups' names repeat on a page; clips, marks, hatches are hashes
+    # Names of groups would repeat on a page. Clips, marks and hatches are referred to, and are hashes with the salt.
+    return re.sub(r' id="(?![pmh][0-9a-f]{10}")[^"]*"', "", text)
 
 
 def standalone(text: str) -> str:

@@ -83,7 +83,7 @@ def siblings(run: Run, ledger: Ledger) -> list[Run]:
 def curve(runs: Sequence[Run]) -> str:
     """Privacy against utility, once there are two measured runs to compare."""
     points, references = [], dict[str, float]()
-    for run in {run.id: run for run in runs}.values():
+    for run in {run.folder: run for run in runs}.values():
         measured = read(run.internal / "evaluation.json")
         own = figures.own_model(name for name, body in measured.items() if isinstance(body, dict) and "ppl" in body)
         if own is None or not run.ledger.exists():
@@ -94,6 +94,7 @@ def curve(runs: Sequence[Run]) -> str:
             figures.Point(run_name(run.folder), epsilon, body["ppl"], body.get("ppl_low"), body.get("ppl_high"))
         )
         references |= {name: measured[name]["ppl"] for name in ("public", "private") if name in measured}
+    points = [point for point in points if point.epsilon > 0]  # one that asked nothing has no place on the axis
     return figures.curve(points, references) if len(points) > 1 else ""
 
 

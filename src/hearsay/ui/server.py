@@ -2,8 +2,8 @@
 
     hearsay ui --runs runs          # prints an address with a random token; Ctrl-C ends it
 
-FastAPI and uvicorn are small, pure Python and imported only by this verb. Its documentation pages stay off: they would
-load scripts from a network.
+FastAPI and uvicorn are small, pure Python and imported only by this verb. FastAPI's documentation pages stay off, since
+they load scripts from a network; so does its telemetry, which an environment variable could otherwise switch on.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import uvicorn
 from fastapi import Body, FastAPI, Query, Request
@@ -35,6 +35,7 @@ LOOK_EVERY = 1.0  # seconds between two looks at the files, while a browser list
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 OWN = ("page.css", "page.js", "dom.js", "runs.js", "planner.js", "reading.js", "icon.svg")
 SHARED = ("colours.css", "document.css")
+QUIET = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 RunName = Annotated[str, Query(max_length=300)]
 InBody = Annotated[str, Body(embed=True, max_length=300)]
 
@@ -52,7 +53,7 @@ class Desk:
 
 
 def make_app(desk: Desk) -> FastAPI:
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, telemetry=cast(Any, QUIET))
     _errors(app)
     _files(app)
     _runs(app, desk)

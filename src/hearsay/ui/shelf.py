@@ -47,8 +47,8 @@ class Shelf:
 
     def inside(self, path: str) -> Path:
         """The place a request names, or a refusal: nothing outside the runs folder is looked at, links included."""
-        place = (self.folder / path).resolve()
-        if not path or "\0" in path or not place.is_relative_to(self.folder) or place == self.folder:
+        place = self.folder if "\0" in path else (self.folder / path).resolve()
+        if place == self.folder or not place.is_relative_to(self.folder):
             raise BadInput(f"{path!r} is not in the runs folder")
         return place
 
