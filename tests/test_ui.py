@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 
 from conftest import TinyDemo
 from hearsay.config import Ask
+from hearsay.errors import BadInput
 from hearsay.run import begin, worker
 from hearsay.ui import planner
 from hearsay.ui.server import Page
@@ -344,3 +346,40 @@ def test_the_page_loads_no_torch_until_a_model_is_asked_for() -> None:
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True,
                           text=True)  # fmt: skip
     assert done.stdout.strip() == "False False", done.stderr
+
+
+LINGER = """
+import sys, time
+from pathlib import Path
+place = Path(sys.argv[1])
+try:
+    (place / "ready").touch()
+    time.sleep(600)
+except KeyboardInterrupt:
+    (place / "caught").touch()
+    while not (place / "go").exists():
+        time.sleep(0.05)
+    sys.exit(130)
+"""
+
+
+def _await(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.02)
+
+
+def test_a_process_that_is_not_gone_yet_is_not_called_stopped(runs: Path, tmp_path: Path) -> None:
+    """Before and after its work a process holds no lock. While it lives, the page says so and offers no second one."""
+    folder = _run(runs, "mine")
+    shop = Workshop(Shelf(runs), [], [sys.executable, "-c", LINGER, str(tmp_path)])
+    shop.resume("mine")
+    _await(tmp_path / "ready")
+    assert [(one.state, one.stage) for one in shop.runs()] == [("starting", "")]
+    shop.stop("mine")
+    _await(tmp_path / "caught")
+    assert [(one.state, one.stage) for one in shop.runs()] == [("running", "stopping")]
+    with pytest.raises(BadInput, match="is running"):
+        shop.resume("mine")
+    (tmp_path / "go").touch()
+    shop.jobs["mine"].process.wait(timeout=60)
+    assert shop.runs() == [Shelf(runs).show(folder)] and shop.runs()[0].state == "stopped"

@@ -15,7 +15,9 @@ PATIENCE = 600  # seconds; a ledger of many thousand rows takes a while
 
 
 def show(run: Run) -> dict[str, Any]:
-    ledger = _open(run)
+    if not run.ledger.is_file():
+        return {"none": "This run has not been charged yet.", "charges": []}
+    ledger = Ledger.open(run.ledger)
     try:
         said = statement.make(ledger)
         charges = [
@@ -31,7 +33,7 @@ def show(run: Run) -> dict[str, Any]:
 
 
 def picture(run: Run) -> str:
-    ledger = _open(run)
+    ledger = Ledger.open(run.ledger)
     try:
         return look.standalone(figures.budget(ledger.budget.epsilon, owner.pieces(run, ledger)))
     finally:
@@ -46,9 +48,3 @@ def verify(run: Run, command: Sequence[str]) -> dict[str, Any]:
     except ValueError:
         raise BadInput(done.stderr.strip()[-2000:] or f"verify ended with code {done.returncode}") from None
     return verdict
-
-
-def _open(run: Run) -> Ledger:
-    if not run.ledger.is_file():
-        raise BadInput("this run has not been charged yet")
-    return Ledger.open(run.ledger)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,6 +33,7 @@ class Job:
     process: subprocess.Popen[bytes]
     said: IO[bytes]
     began: float = field(default_factory=time.time)
+    stopping: bool = False
 
     def fault(self) -> str:
         """Why it failed, in its own words; nothing while it runs, or if it was stopped or went well."""
@@ -90,20 +91,19 @@ class Workshop:
         number = job.process.pid if job and job.process.poll() is None else worker(place)
         if number is None:
             raise BadInput(f"{path} is not running")
+        if job:
+            job.stopping = True
         os.kill(number, signal.SIGINT)
 
     def runs(self) -> list[Shown]:
         """The shelf's list, with what only this process knows: what is about to begin, and why something failed."""
         found = {one.path: one for one in self.shelf.runs()}
         for path, job in self.jobs.items():
-            fault, ended = job.fault(), job.process.poll() is not None
-            shown = found.get(path)
-            if shown is None and not ended:
-                found[path] = Shown(path, path.removesuffix("/run"), "starting", began=job.began, changed=job.began)
-            elif shown is None and fault:
-                found[path] = Shown(path, path.removesuffix("/run"), "failed", changed=job.began, fault=fault)
-            elif shown is not None and fault and shown.state == "stopped":
-                found[path] = Shown(**{**shown.to_json(), "state": "failed", "fault": fault})
+            known = found.get(path) or Shown(path, path.removesuffix("/run"), "stopped", changed=job.began)
+            if job.process.poll() is None:
+                found[path] = _at_work(known, job)
+            elif (fault := job.fault()) and known.state == "stopped":
+                found[path] = replace(known, state="failed", fault=fault)
         return sorted(found.values(), key=lambda one: -one.changed)
 
     def _new(self, name: str) -> Path:
@@ -125,6 +125,14 @@ class Workshop:
         )  # fmt: skip
         self.jobs[path] = Job(path, process, said)
         return path
+
+
+def _at_work(known: Shown, job: Job) -> Shown:
+    """A process of ours that holds no lock is about to take it, or has let it go and is not gone yet."""
+    if known.state == "running":
+        return replace(known, stage="stopping", total=0) if job.stopping else known
+    stage = "stopping" if job.stopping else "report" if known.state == "finished" else ""
+    return replace(known, state="running" if stage else "starting", stage=stage, total=0)
 
 
 def named_paths(body: Any, folder: Path) -> list[Path]:

@@ -35,16 +35,22 @@ export function playground() {
 export async function showLedger() {
   const run = find("ledger-run").value;
   find("verdict").replaceChildren();
-  if (!run) { find("ledger-lead").textContent = "No run has been charged yet."; return; }
+  if (!run) {
+    find("ledger-lead").textContent = "No run has been charged yet.";
+    find("verify-row").hidden = find("charges").hidden = true;
+    return;
+  }
   try {
     const book = await ask(`api/ledger?${query({ run })}`);
+    find("verify-row").hidden = find("ledger-figure").hidden = Boolean(book.none);
+    find("charges").hidden = book.charges.length === 0;
+    if (book.none) { find("ledger-lead").textContent = book.none; return; }
     find("ledger-lead").textContent = `Corpus ${book.corpus}: epsilon ${Number(book.epsilon.toPrecision(4))} of ${book.budget} spent at delta ${small(book.delta)}. A 50:50 guess about one person is right at most ${book.odds}% of the time.${book.research ? " Research ledger." : ""}`;
     draw(find("ledger-figure"), `budget.svg?${query({ run })}`);
     find("charges").tBodies[0].replaceChildren(...book.charges.map(charge));
-    find("charges").hidden = book.charges.length === 0;
   } catch (error) {
     find("ledger-lead").textContent = error.message;
-    find("ledger-figure").hidden = find("charges").hidden = true;
+    find("ledger-figure").hidden = find("charges").hidden = find("verify-row").hidden = true;
   }
 }
 
