@@ -60,7 +60,7 @@ def runs(tab: Any, url: str) -> None:
     if not tab.get_by_role("heading", name=SECOND).count():
         tab.get_by_role("button", name="New run").click()
         tab.get_by_label("Name").fill(SECOND)
-        tab.get_by_label("Seed").first.fill("1")
+        tab.locator("#start-seed").fill("1")
         tab.get_by_role("button", name="Start").click()
     tab.get_by_text("teachers 1, ").wait_for(timeout=300_000)
 

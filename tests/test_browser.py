@@ -104,7 +104,7 @@ def _plans_with_sliders(tab: Any) -> None:
     tab.get_by_text("✓ This can work").wait_for()
     tab.get_by_label("seqpate").check()
     tab.get_by_text("✗ This cannot work").wait_for()
-    tab.wait_for_function("old => document.querySelector('#plan-figure img').getAttribute('src') !== old", arg=before)
+    tab.locator(f"#plan-figure img:not([src='{before}'])").wait_for()
 
 
 def _starts_stops_and_continues_the_demo(tab: Any) -> None:

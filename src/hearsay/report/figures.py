@@ -175,7 +175,7 @@ def _number(value: Any) -> bool:
 def teachers(chosen: tuple[int, float], line: Sequence[tuple[int, float]], enough: float) -> str:
     """The planner's picture: effective tokens against the number of teachers, and the choice on that line."""
     counts, tokens = [count for count, _ in line], [value for _, value in line]
-    with look.canvas(2.5) as (figure, axes):
+    with look.canvas(2.4, look.HALF) as (figure, axes):
         look.plain_log_axis(axes, counts[0], counts[-1])
         look.plain_log_axis(axes, min(*tokens, enough) / 1.6, max(*tokens, enough) * 1.6, which="y")
         axes.axhline(enough, color=WARN, linewidth=0.9, linestyle=(0, (4, 3)))

@@ -18,7 +18,7 @@ from typing import Any
 INK, MUTED, RULE, PAPER = "#1c1e22", "#5f636b", "#d8d4ca", "#fbfaf6"
 ACCENT, WARN, SOFT = "#1d5c87", "#a8481a", "#a9b8c4"
 NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", ACCENT: "accent", WARN: "warn", SOFT: "soft"}
-WIDTH = 7.2  # inches, of every figure: one text column
+WIDTH, HALF = 7.2, 4.6  # inches: one text column, or half of the page beside the sliders
 FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": ["sans-serif"], "font.sans-serif": ["Liberation Sans", "DejaVu Sans"],
@@ -31,7 +31,7 @@ _drawing = threading.Lock()  # matplotlib's settings belong to the process; the 
 
 
 @contextmanager
-def canvas(height: float) -> Iterator[tuple[Any, Any]]:
+def canvas(height: float, width: float = WIDTH) -> Iterator[tuple[Any, Any]]:
     """A figure and its axes in our look. Draw and save inside the block: settings are read when saving, too."""
     import logging
 
@@ -40,7 +40,7 @@ def canvas(height: float) -> Iterator[tuple[Any, Any]]:
 
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a missing font has a substitute
     with _drawing, matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.subplots()
 
 

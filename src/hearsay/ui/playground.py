@@ -30,8 +30,8 @@ class Playground:
 
     def complete(self, run: Run, prompt: Prompt) -> dict[str, Any]:
         with self._alone:
-            began = time.monotonic()
             public, student = self._models(run)
+            began = time.monotonic()
             return {
                 "public": _completed(public, prompt),
                 "student": _completed(student, prompt),

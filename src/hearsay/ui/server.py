@@ -9,7 +9,7 @@ they load scripts from a network; so does its telemetry, which an environment va
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -46,6 +46,7 @@ class Desk:
 
     workshop: Workshop
     playground: Playground = field(default_factory=Playground)
+    ending: Callable[[], bool] = lambda: False  # true once the page is asked to end: open streams must let go
 
     @property
     def shelf(self) -> shelf.Shelf:
@@ -101,7 +102,7 @@ def _runs(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/api/events")
     def _events() -> StreamingResponse:
-        return StreamingResponse(_changes(shop), media_type="text/event-stream")
+        return StreamingResponse(_changes(desk), media_type="text/event-stream")
 
     @app.get("/api/stages")
     def _stages(run: RunName) -> dict[str, Any]:
@@ -129,11 +130,11 @@ def _runs(app: FastAPI, desk: Desk) -> None:
         return {"run": run}
 
 
-async def _changes(shop: Workshop) -> AsyncIterator[str]:
+async def _changes(desk: Desk) -> AsyncIterator[str]:
     """The list of runs whenever it differs from the last one sent; a comment now and then shows that we live."""
     last, silent = "", 0
-    while True:
-        found = json.dumps({"runs": [one.to_json() for one in await run_in_threadpool(shop.runs)]})
+    while not desk.ending():
+        found = json.dumps({"runs": [one.to_json() for one in await run_in_threadpool(desk.workshop.runs)]})
         if found != last:
             yield f"data: {found}\n\n"
         elif silent % 15 == 14:
@@ -215,8 +216,9 @@ class Page:
         desk = Desk(Workshop(shelf.Shelf(runs), data, command))
         app = gate.Gate(make_app(desk), token, self.port)
         # No access log: it would write the token.
-        settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+        settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
         self.server = uvicorn.Server(settings)
+        desk.ending = lambda: self.server.should_exit
 
     def serve(self) -> None:
         self.server.run(sockets=[self.socket])

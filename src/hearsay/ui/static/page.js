@@ -7,6 +7,7 @@ import { runs, starting, watch, whenRunsChange } from "./runs.js";
 
 const VIEWS = ["runs", "plan", "play", "ledger", "report"];
 let shownFor = "";
+let planned = false; // the planner is made when it is first looked at
 
 function place() {
   const [view, path] = location.hash.slice(1).split("/", 2);
@@ -21,6 +22,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `hearsay: ${find(`view-${view}`).querySelector("h1").textContent.toLowerCase()}`;
+  if (view === "plan" && !planned) { planned = true; planner(); }
   fillSelects(view, wanted);
   shownFor = "";
   refresh();
@@ -47,6 +49,5 @@ starting();
 playground();
 ledger();
 report();
-show();
 watch();
-planner();
+show();
