@@ -15,9 +15,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from hearsay.cli.setup import EXAMPLE
 from hearsay.config import commented_yaml
 from hearsay.run import begin
-from hearsay.ui.server import EXAMPLE, Page
+from hearsay.ui.server import Page
 
 REPEATS = 5
 

@@ -56,13 +56,16 @@ def _rebase(demo: Path) -> None:
 
 
 def runs(tab: Any, url: str) -> None:
+    tab.set_viewport_size({"width": 1040, "height": 430})
     tab.goto(url)
+    tab.get_by_role("heading", name="demo").wait_for()
     if not tab.get_by_role("heading", name=SECOND).count():
         tab.get_by_role("button", name="New run").click()
         tab.get_by_label("Name").fill(SECOND)
         tab.locator("#start-seed").fill("1")
         tab.get_by_role("button", name="Start").click()
     tab.get_by_text("teachers 1, ").wait_for(timeout=300_000)
+    tab.wait_for_timeout(20_000)
 
 
 def plan(tab: Any, url: str) -> None:

@@ -4,8 +4,10 @@ Each takes plain numbers and returns inline SVG (look.py), so that the report, t
 the same picture of the same thing.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from hearsay.report import look
@@ -119,23 +121,29 @@ def curve(points: Sequence[Point], references: Mapping[str, float]) -> str:
     """Privacy against utility: each run by the epsilon it spent, between the public and the private reference."""
     values = [p.ppl for p in points] + [e for p in points for e in (p.low, p.high) if e] + list(references.values())
     with look.canvas(3.0) as (figure, axes):
-        ordered = sorted(points, key=lambda point: point.epsilon)
+        ordered = sorted(points, key=lambda point: (point.epsilon, -point.ppl))
         look.plain_log_axis(axes, min(values) / 1.15, max(values) * 1.15, which="y")
         look.plain_log_axis(axes, ordered[0].epsilon / 1.5, ordered[-1].epsilon * 1.9)
         for name, value in references.items():
             axes.axhline(value, color=WARN if name == "private" else MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
             axes.annotate(MODELS.get(name, name), (1, value), xycoords=("axes fraction", "data"), ha="right",
                           xytext=(0, 3), textcoords="offset points", fontsize=8, color=MUTED)  # fmt: skip
-        for point in ordered:
+        for point, nudge in zip(ordered, _nudges(ordered), strict=True):
             if point.low and point.high:
                 axes.plot([point.epsilon] * 2, [point.low, point.high], color=ACCENT, linewidth=1.4)
-            axes.annotate(
-                point.label, (point.epsilon, point.ppl), xytext=(8, 4), textcoords="offset points", fontsize=8
-            )
+            axes.annotate(point.label, (point.epsilon, point.ppl), xytext=(8, nudge), textcoords="offset points",
+                          fontsize=8)  # fmt: skip
         axes.plot([p.epsilon for p in ordered], [p.ppl for p in ordered], "o", color=ACCENT, markersize=6.5)
         axes.set_xlabel("epsilon that the run spent (logarithmic; left protects more)")
         axes.set_ylabel("perplexity (logarithmic)")
         return look.svg(figure, "curve")
+
+
+def _nudges(points: Sequence[Point]) -> list[float]:
+    """How far each label goes up or down, in points: of two close neighbours the lower one's goes below."""
+    pairs = pairwise(points)
+    close = [abs(math.log(a.epsilon / b.epsilon)) < 0.2 and abs(math.log(a.ppl / b.ppl)) < 0.12 for a, b in pairs]
+    return [4.0, *(-9.0 if near else 4.0 for near in close)]
 
 
 def audits(attacks: Mapping[str, Mapping[str, Any]], claimed: float) -> str:
