@@ -69,6 +69,7 @@ def runs(tab: Any, url: str) -> None:
 
 
 def plan(tab: Any, url: str) -> None:
+    tab.set_viewport_size({"width": 1040, "height": 770})
     tab.goto(url + "#plan")
     tab.get_by_label("Teachers, as a number").fill("900")
     tab.get_by_label("Sentences in the corpus, as a number").fill("250000")
@@ -92,7 +93,7 @@ def ledger(tab: Any, url: str) -> None:
 
 
 def report(tab: Any, url: str) -> None:
-    tab.set_viewport_size({"width": 820, "height": 1500})
+    tab.set_viewport_size({"width": 820, "height": 1640})
     tab.goto(url + "report?run=demo%2Frun")
 
 

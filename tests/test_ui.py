@@ -18,9 +18,10 @@ import pytest
 import yaml
 
 from conftest import TinyDemo
+from hearsay import stages
 from hearsay.config import Ask
 from hearsay.errors import BadInput
-from hearsay.run import begin, worker
+from hearsay.run import begin, open_run, worker
 from hearsay.ui import planner
 from hearsay.ui.server import Page
 from hearsay.ui.shelf import Shelf
@@ -194,6 +195,17 @@ def test_a_lock_that_names_a_living_stranger_is_not_taken_for_a_run(runs: Path) 
     assert Shelf(runs).show(folder).state == "stopped"
 
 
+def test_progress_within_a_stage_reaches_those_who_look_from_elsewhere(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _run(runs, "mine")
+    monkeypatch.setattr(stages, "NOTE_EVERY", -1.0)
+    with stages.Stages(open_run(folder), stages.Watch).start("teachers 1") as progress:
+        progress(2, 5)
+        shown = Shelf(runs).show(folder)
+    assert (shown.stage, shown.done, shown.total) == ("teachers 1", 2, 5)
+
+
 def test_a_half_written_line_of_progress_is_not_read(runs: Path) -> None:
     folder = _run(runs, "mine")
     (folder / "progress.jsonl").write_text('{"time": 1, "stage": "model", "event": "begin"}\n{"time": 2, "sta')
@@ -274,6 +286,11 @@ def test_a_run_is_started_by_the_command_line_and_its_failure_is_told(runs: Path
     (shown,) = shop.runs()
     assert (shown.state, shown.fault) == ("failed", "error: no such column")
     assert [path.name for path in runs.rglob("*")] == ["mine.yaml"]
+    shop.from_config("mine", _config(runs), anyway=False)  # mended, and the same name again
+    shop.jobs["mine"].process.wait(timeout=30)
+    (runs / "theirs.yaml").write_text("not ours")
+    with pytest.raises(BadInput, match="exists already"):
+        shop.from_config("theirs", _config(runs), anyway=False)
 
 
 def test_a_stopped_run_is_taken_up_with_its_own_settings_and_ledger(runs: Path) -> None:

@@ -110,7 +110,8 @@ class Workshop:
         if not NAME.fullmatch(name):
             raise BadInput(f"{name!r} is no name for a run; use letters, digits, dot, dash and underscore")
         place = self.shelf.inside(name)
-        if place.exists() or place.with_name(f"{name}.yaml").exists():
+        uploaded = name in self.jobs  # and failed before it made a directory: its config may be replaced
+        if place.exists() or (place.with_name(f"{name}.yaml").exists() and not uploaded):
             raise BadInput(f"{name} exists already; take another name")
         return place
 

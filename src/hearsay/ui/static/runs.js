@@ -60,7 +60,7 @@ function card(run, old) {
 }
 
 function about(run) {
-  const parts = [run.corpus, run.recipe, run.epsilon && `epsilon ${run.epsilon}`];
+  const parts = [run.corpus, run.recipe, run.epsilon && `epsilon ${Number(run.epsilon)}`];
   if (run.gap !== null) parts.push(`${Math.round(100 * run.gap)}% of the gap closed`);
   if (run.changed) parts.push(new Date(1000 * run.changed).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }));
   return parts.filter(Boolean).join(" · ");
