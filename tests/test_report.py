@@ -162,10 +162,16 @@ def test_synthetic_text_and_classifiers_are_shown_when_there_are_some(copy: Run)
     (copy.release / "synthetic").mkdir()
     (copy.release / "synthetic" / "notes.jsonl").write_text("{}\n")
     measured = json.loads((copy.internal / "evaluation.json").read_text())
-    measured["synthetic"] = {"accuracy": 0.61, "precision": 0.6, "recall": 0.59, "f1": 0.587}
+    body = {"accuracy": 0.61, "f1_macro": 0.587, "interval": {"f1_macro": [0.55, 0.62]}}
+    measured |= {"models": {"synthetic": body, "private": body | {"f1_macro": 0.8}}}
+    measured["tutor"] = {"used": True, "labels": [{"label": "surgery", "true": 0.31, "noisy": 0.3}]}
     (copy.internal / "evaluation.json").write_text(json.dumps(measured))
+    row = {"text": "a note that nobody wrote", "label": "surgery"}
+    (copy.release / "synthetic" / "corpus.jsonl").write_text(json.dumps(row) + "\n")
     seen = Text(page.html(copy)).text
-    assert "notes.jsonl" in seen and "0.587" in seen
+    assert "notes.jsonl" in seen and "0.587" in seen and "diamond, noisy" in seen
+    shared = Text(page.html(copy, shareable=True)).text
+    assert "a note that nobody wrote" in shared and "0.587" not in shared and "diamond" not in shared
 
 
 def test_a_run_that_stopped_still_shows_what_it_paid(copy: Run) -> None:

@@ -203,7 +203,7 @@ def classifiers(models: Mapping[str, Mapping[str, Any]], measure: str) -> str:
     with look.canvas(0.34 * len(names) + 0.8) as (figure, axes):
         for place, name in enumerate(names):
             body = models[name]
-            low, high = body.get(f"{measure}_low"), body.get(f"{measure}_high")
+            low, high = (body.get("interval") or {}).get(measure) or (None, None)
             axes.plot([0, body[measure]], [place, place], color=RULE, linewidth=5, solid_capstyle="butt", zorder=0)
             if low is not None and high is not None:
                 axes.plot([low, high], [place, place], color=INK, linewidth=1.4)
@@ -215,6 +215,18 @@ def classifiers(models: Mapping[str, Mapping[str, Any]], measure: str) -> str:
         _bare(axes, len(names))
         axes.set_xlabel(f"{measure.replace('_', ' ')} on held-out text (right is better)")
         return look.svg(figure, "classifiers")
+
+
+def shares(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Shares of labels: the noisy ones as released, the true ones for the owner's eyes."""
+    with look.canvas(0.34 * len(rows) + 0.8) as (figure, axes):
+        for place, row in enumerate(reversed(rows)):
+            axes.barh([place], [row["true"]], height=0.5, color=RULE)
+            axes.plot([row["noisy"]], [place], "D", color=ACCENT, markersize=5.5)
+        axes.set_yticks(range(len(rows)), [str(row["label"]) for row in reversed(rows)], color=INK)
+        _bare(axes, len(rows))
+        axes.set_xlabel("share of units: diamond, noisy, as released; bar, true, for the owner's eyes")
+        return look.svg(figure, "shares")
 
 
 def _bare(axes: Any, rows: int) -> None:

@@ -16,6 +16,8 @@ from hearsay.report import figures, released
 from hearsay.report.released import read
 from hearsay.run import Run, open_run
 
+COLUMNS = ("accuracy", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro", "f1_weighted")
+
 
 def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any]:
     measured = read(run.internal / "evaluation.json")
@@ -106,9 +108,18 @@ def audit(path: Path, claimed: float) -> dict[str, Any]:
 
 def classification(measured: dict[str, Any]) -> dict[str, Any]:
     """Classifiers trained on synthetic text beside their references, where this run made such text."""
-    found = {name: body for name, body in measured.items() if isinstance(body, dict) and "accuracy" in body}
-    measure = "f1" if all("f1" in body for body in found.values()) else "accuracy"
-    return {"classifiers": found, "classified": figures.classifiers(found, measure) if found else ""}
+    bodies = measured.get("models", measured)
+    found = {name: body for name, body in bodies.items() if isinstance(body, dict) and "accuracy" in body}
+    columns = [name for name in COLUMNS if any(name in body for body in found.values())]
+    best = next((name for name in ("f1_macro", "f1") if all(name in body for body in found.values())), "accuracy")
+    tutor = measured.get("tutor") or {}
+    return {
+        "classifiers": found,
+        "columns": columns,
+        "classified": figures.classifiers(found, best) if found else "",
+        "tutor": figures.shares(tutor["labels"]) if tutor.get("used") and tutor.get("labels") else "",
+        "leaks": measured.get("leaks"),
+    }
 
 
 def stages(path: Path) -> list[tuple[str, float]]:

@@ -19,6 +19,7 @@ from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussi
 from hearsay.accounting.ledger import Charge, Ledger
 from hearsay.report import figures
 
+SHOWN = 8  # synthetic texts
 KEPT = ("student/model.safetensors", "student/config.json", "statement.json", "made.json", "completions.json")
 
 
@@ -41,6 +42,9 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "asked": sum(queries(charge.event) for charge in ledger.charges(run)),
         "completions": read(release / "completions.json").get("rows", []),
         "synthetic": synthetic(release / "synthetic"),
+        "texts": texts(release / "synthetic" / "corpus.jsonl"),
+        "how": read(release / "synthetic" / "facts.json").get("how", ""),
+        "student": (release / "student").is_dir(),
         "hashes": hashes(release),
         "head": _head(ledger),
     }
@@ -129,6 +133,12 @@ def synthetic(folder: Path) -> list[dict[str, Any]]:
     """The synthetic corpus's files, if this run made one."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return [{"name": str(path.relative_to(folder)), "bytes": path.stat().st_size} for path in files]
+
+
+def texts(path: Path) -> list[dict[str, Any]]:
+    """Some of the synthetic texts, evenly over the file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines[:: max(1, len(lines) // SHOWN)][:SHOWN]]
 
 
 def hashes(release: Path) -> dict[str, str]:
