@@ -97,15 +97,16 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
     texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
     rows = [row for row in models.encode(work.lm, texts, data.max_tokens) if len(row) >= data.min_tokens]
     adapters = {"public_pseudo": pipeline.warmed_up(work)}
-    for number in range(config.ask.rounds):
+    adapters |= {"updates": _stored(work, "updates")} if config.share_of_updates else {}
+    for number in range(config.rounds_of_answers):
         adapters[f"round_{number + 1}"] = _stored(work, f"student-{number}")
+    adapters["student"] = list(adapters.values())[-1]
     if "private" in measure:
         adapters["private"] = train_private(work.lm, work.partition, work.stack.shape, **measure["private"])
         save_tensor(folder / "internal" / "private-NOT-PRIVATE.safetensors", adapters["private"].cpu())
     ppl = {"public": _perplexity(work.lm, rows, data.prefix_tokens)}
     for name, adapter in adapters.items():
         ppl[name] = _perplexity(merged(work.lm, work.stack.top, adapter), rows, data.prefix_tokens)
-    ppl["student"] = ppl[f"round_{config.ask.rounds}"]
     found: dict[str, Any] = {"ppl": {k: round(v, 3) for k, v in ppl.items()}, "gap_closed": gap_closed(ppl)}
     if measure.get("ensemble"):
         store = pipeline.train_teachers(work, adapters["public_pseudo"], 0)
@@ -113,9 +114,7 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
         found["ensemble_ppl"] = ensemble_perplexity(work.stack, store, some, data.prefix_tokens)
         found["ensemble_base_ppl"] = _perplexity(work.lm, some, data.prefix_tokens)
     if measure.get("bleu"):
-        found["bleu4"] = _bleu(
-            merged(work.lm, work.stack.top, adapters[f"round_{config.ask.rounds}"]), rows[:1000], config
-        )
+        found["bleu4"] = _bleu(merged(work.lm, work.stack.top, adapters["student"]), rows[:1000], config)
     return found
 
 

@@ -69,6 +69,9 @@ class Adapter(_Section):
 
     rank: Positive = Field(8, description="rank of an adapter")
     blocks: Positive = Field(2, description="how many top blocks of the model carry adapters")
+    basis: Literal["public", "random"] = Field(
+        "public", description="where adapters read their input: along the public model's main directions, or anywhere"
+    )
 
 
 class Teachers(_Section):
@@ -80,8 +83,11 @@ class Teachers(_Section):
 
 
 class Ask(_Section):
-    recipe: Literal["seqpate", "hellinger"] = Field("hellinger", description="seqpate (the paper), hellinger (better)")
-    rounds: Positive = Field(1, description="hellinger: rounds on the student's own text, teachers restarted from it")
+    recipe: Literal["seqpate", "hellinger", "updates", "mixed"] = Field(
+        "hellinger",
+        description="seqpate (the paper), hellinger (better answers), updates, mixed (updates, then answers)",
+    )
+    rounds: Positive = Field(1, description="rounds of answers, on the student's own text, teachers restarted from it")
     sentences: Positive = Field(1000, description="sentences per round, completed from public prefixes, to ask about")
     questions: Positive = Field(6000, description="positions asked per round, spread over those sentences")
     candidates: Annotated[int, Field(ge=2)] = Field(64, description="most candidate tokens per question (top-k)")
@@ -104,9 +110,24 @@ class Ask(_Section):
     def _recipes(self) -> "Ask":
         if self.recipe == "seqpate" and (self.clip is not None or self.rounds != 1):
             raise ValueError("recipe seqpate asks one round without clip; remove them or use recipe hellinger")
-        if self.recipe == "hellinger" and (self.noise == "laplace" or self.aggregate == "vote"):
+        if self.recipe != "seqpate" and (self.noise == "laplace" or self.aggregate == "vote"):
             raise ValueError("noise laplace and aggregate vote belong to recipe seqpate")
         return self
+
+
+class Updates(_Section):
+    """Rounds in which every unit says how it would move the student: recipes updates and mixed."""
+
+    rounds: Positive = Field(60, description="how often; the noise of each grows with the root of it")
+    share: Share = Field(0.8, description="mixed: share of the budget for updates; answers get the rest")
+    rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
+    pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
+    local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
+    local_rate: float = Field(1e-3, gt=0, description="learning rate of these steps, where there are several")
+    clip: float = Field(1.0, gt=0, description="norm that a unit's update is cut to")
+    optimiser: Literal["adam", "momentum"] = Field("adam", description="what turns noisy updates into the student")
+    learning_rate: float = Field(1e-2, gt=0, description="of that")
+    average: Share = Field(0.25, description="the student is the mean over this last part of the rounds")
 
 
 class Student(_Section):
@@ -138,6 +159,7 @@ class Config(_Section):
     adapter: Adapter = Field(default_factory=lambda: Adapter.model_validate({}))
     teachers: Teachers
     ask: Ask = Field(default_factory=lambda: Ask.model_validate({}))
+    updates: Updates = Field(default_factory=lambda: Updates.model_validate({}))
     student: Student = Field(default_factory=lambda: Student.model_validate({}))
     compute: Compute = Field(default_factory=lambda: Compute.model_validate({}))
 
@@ -152,13 +174,22 @@ class Config(_Section):
             )
         return self
 
+    @property
+    def share_of_updates(self) -> float:
+        """Of what this run may spend."""
+        return {"updates": 1.0, "mixed": self.updates.share}.get(self.ask.recipe, 0.0)
+
+    @property
+    def rounds_of_answers(self) -> int:
+        return 0 if self.ask.recipe == "updates" else self.ask.rounds
+
     def plan_request(self) -> plan.Request:
         """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling."""
         return plan.Request(
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
             unit=self.privacy.unit,
-            recipe=self.ask.recipe,
+            recipe="seqpate" if self.ask.recipe == "seqpate" else "hellinger",
             teachers=self.teachers.count,
             queries=self.ask.questions * self.ask.rounds,
             units=self.data.units,

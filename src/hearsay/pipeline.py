@@ -25,16 +25,21 @@ from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private.moves import frame_of, moves
 from hearsay.private.shards import Partition
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore
-from hearsay.private.teaching import make_partition, training_shape
+from hearsay.private.teaching import make_partition, training_shape, update_shape
+from hearsay.private.units import packed_units
+from hearsay.public.basis import whitened
 from hearsay.public.cards import release_student
 from hearsay.public.prefixes import complete, read_prefixes
 from hearsay.public.questions import Choice, Questions, pose
+from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
+from hearsay.release.updates import Crowd, ask_update
 from hearsay.run import Run
 from hearsay.stacked import Adapted
 from hearsay.stages import Stages
@@ -57,6 +62,10 @@ class Work:
     partition: Partition
     prefixes: list[list[int]]
 
+    def part_of_budget(self, part: float) -> Fraction:
+        """mu^2 for a part of what this run may spend."""
+        return self.ledger.budget.capacity * Fraction(self.config.privacy.spend) * Fraction(part)
+
     def file(self, name: str) -> Path:
         return self.run.release / "stages" / f"{name}.safetensors"
 
@@ -69,7 +78,9 @@ def generate(
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
-    for number in range(config.ask.rounds):
+    if config.ask.recipe in ("updates", "mixed"):
+        student = moved(work, student)
+    for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
         teachers = train_teachers(work, student, number)
         answered = answers(work, questions, teachers, student, number)
@@ -150,8 +161,8 @@ def warmed_up(work: Work) -> Tensor:
     config, lm = work.config, work.lm
 
     def compute(progress: stages.Progress) -> Tensor:
-        student = Adapted(lm.model, work.stack.shape.adapter)
         sentences = pseudo_sentences(work)
+        student = Adapted(lm.model, work.stack.shape.adapter, starting_point(work, sentences))
         lesson = _lesson(config, "kl", steps=config.student.warm_up, seed=config.compute.seed)
         warm_up(student, sentences, start_id(lm), end_id(lm), lesson, progress)
         return student.flat[0]
@@ -159,10 +170,37 @@ def warmed_up(work: Work) -> Tensor:
     return work.stages.tensor("warm-up", work.file("warm-up"), compute)
 
 
+def starting_point(work: Work, sentences: list[list[int]]) -> Tensor:
+    """The adapter before any training: the base model itself, with inner halves from its own text (public/basis.py)."""
+    initial = work.stack.top.layout.initial()
+    if work.config.adapter.basis == "random":
+        return initial
+    return whitened(work.stack.top, initial, sentences, start_id(work.lm), end_id(work.lm))
+
+
 def pseudo_sentences(work: Work) -> list[list[int]]:
     path = work.run.release / "stages" / "pseudo.json"
     count, seed = work.config.student.pseudo, work.config.compute.seed
     return work.stages.tokens("pseudo text", path, lambda _: _completed(work, work.lm, count, seed))
+
+
+def moved(work: Work, student: Tensor) -> Tensor:
+    """The student after all rounds of updates: every unit says how it would move it, the door adds up (updates.py)."""
+    config, settings = work.config, work.config.updates
+    shape = update_shape(config)
+    share = work.part_of_budget(config.share_of_updates) / settings.rounds - UNIT
+
+    def compute(progress: stages.Progress) -> Tensor:
+        units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
+        crowd = Crowd(units, moves(work.stack, shape, work.stack.block), config.data.units, settings.clip, work.run.id)
+        rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
+        server = Server(student, work.stack.top.layout.outputs(), rule)
+        for number in range(settings.rounds):
+            server.step(ask_update(work.door, crowd, server.student, number, share))
+            progress(number + 1, settings.rounds)
+        return server.result
+
+    return work.stages.tensor("updates", work.file("updates"), compute)
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:
@@ -206,7 +244,7 @@ def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
 def answers(work: Work, questions: Questions, teachers: AdapterStore, student: Tensor, number: int) -> Answered:
     """Through the door (release/asking.py): a round may cost its equal share of what this run may spend."""
     config = work.config
-    share = work.ledger.budget.capacity * Fraction(config.privacy.spend) / config.ask.rounds - 4 * UNIT
+    share = work.part_of_budget(1 - config.share_of_updates) / config.ask.rounds - 4 * UNIT
     with work.stages.start(f"answers {number + 1}") as progress:
         ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
         return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))
@@ -215,7 +253,7 @@ def answers(work: Work, questions: Questions, teachers: AdapterStore, student: T
 def taught(work: Work, student: Tensor, answered: Answered, number: int) -> Tensor:
     """The student after a round. Post-processing: nothing here can cost privacy."""
     config = work.config
-    kind = "hellinger" if config.ask.recipe == "hellinger" else config.student.loss
+    kind = config.student.loss if config.ask.recipe == "seqpate" else "hellinger"
 
     def compute(progress: stages.Progress) -> Tensor:
         learner = Adapted(work.lm.model, work.stack.shape.adapter, student)

@@ -58,7 +58,7 @@ def ensemble_perplexity(stack: Stack, store: AdapterStore, rows: list[Tokens], p
     wanted = targets[asked[:, 0], asked[:, 1]][:, None]
     total: Tensor | None = None
     for _, logs in stack.answers(store, Contexts(laid, lengths, asked), wanted, normalise=True):
-        odds = logs.double().exp().sum(0)
+        odds = logs.double().exp().nan_to_num(nan=0.0).sum(0)  # a teacher that diverged counts as the door counts it
         total = odds if total is None else total + odds
     if total is None:
         raise ValueError("no teachers")
