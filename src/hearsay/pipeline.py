@@ -22,6 +22,7 @@ from hearsay.accounting import budget, identity, plan
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
+from hearsay.baselines import methods as baselines
 from hearsay.config import Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
@@ -69,6 +70,9 @@ def generate(
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
+    if config.baseline is not None:
+        baselines.run(work, student)
+        return work
     for number in range(config.ask.rounds):
         questions = ask_about(work, student, number)
         teachers = train_teachers(work, student, number)
@@ -80,7 +84,7 @@ def generate(
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     made = plan.make(config.plan_request())
-    if not made.feasible and not anyway:
+    if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
         raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
     return made
 
@@ -100,7 +104,7 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
                 f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
             )
         return ledger
-    allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
+    allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=baselines.schedule(config))
     privacy = config.privacy
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
@@ -136,7 +140,8 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
             run.ledger.unlink()
         raise
-    check_left(config, ledger, run.id)
+    if config.baseline is None:  # a baseline is charged whole before it begins
+        check_left(config, ledger, run.id)
     ledger.register(run.id, run.folder)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
