@@ -9,6 +9,7 @@ dpsgd, ghost    DP-SGD by Opacus, a sample is a unit         release/student, ch
 
 import json
 import math
+import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,9 @@ def charge(ledger: Ledger, config: Config, run_id: str, folder: Any) -> Subsampl
 
 def _event(ledger: Ledger, config: Config) -> SubsampledGaussian:
     rate, steps, allowed = _rate(config), chosen(config).steps, ledger.budget
-    if rate == 1 and allowed.filter == "gaussian":
-        return sampled.full_for(allowed.capacity * Fraction(config.privacy.spend) - 4 * UNIT, steps)
+    if rate == 1 and allowed.filter == "gaussian":  # of the whole budget, whatever is left: the ledger refuses
+        whole = budget.make(allowed.epsilon, allowed.delta).capacity
+        return sampled.full_for(whole * Fraction(config.privacy.spend) - 4 * UNIT, steps)
     for event in allowed.schedule[ledger.account().scheduled :]:
         if isinstance(event, SubsampledGaussian) and (event.rate, event.steps) == (rate, steps):
             return event
@@ -135,7 +137,7 @@ def _trained(work: "Work", settings: Baseline, event: SubsampledGaussian, start:
         physical=settings.physical or dpsgd.fitting(learner, ghost),
     )
     width = settings.tokens if work.config.privacy.unit == "user" else data.max_tokens + 1
-    units = Units(by_unit(work.partition), work.lm, width, work.config.compute.seed)
+    units = Units(by_unit(work.partition), work.lm, width)
     found = dpsgd.train(learner, units, steps, progress)
     _second_accountant(work, event, found.history)
     return found.flat
@@ -148,6 +150,8 @@ def _second_accountant(work: "Work", event: SubsampledGaussian, history: list[tu
     accountant, delta = PRVAccountant(), work.config.privacy.delta
     accountant.history = history
     ours = sampled.epsilon_of(event, delta)
-    theirs = accountant.get_epsilon(delta, eps_error=ours / 500)
+    with warnings.catch_warnings():  # it speaks of logarithms of 0 (full batches) and of the orders it starts from
+        warnings.simplefilter("ignore")
+        theirs = accountant.get_epsilon(delta, eps_error=ours / 500)
     body = {"history": history, "epsilon_opacus": theirs, "epsilon_ledger": ours, "delta": delta}
     write_text(work.run.release / OPACUS, json.dumps(body, indent=1))

@@ -30,11 +30,13 @@ class Batch:
 
 
 class Units:
-    """All units, packed once. `len` is private: rates and divisors come from the declared number."""
+    """All units by name, packed once, each by a stream of its own name: another unit's coming or going changes none.
 
-    def __init__(self, units: list[Sentences], lm: LanguageModel, tokens: int, seed: int = 0) -> None:
-        stream = np.random.default_rng(seed)
-        packed = [_packed(unit, lm, tokens, stream) for unit in units]
+    `len` is private: rates and divisors come from the declared number.
+    """
+
+    def __init__(self, units: dict[int, Sentences], lm: LanguageModel, tokens: int) -> None:
+        packed = [_packed(unit, lm, tokens, np.random.default_rng(name)) for name, unit in units.items()]
         self._rows = {
             name: np.concatenate([getattr(rows, name) for rows in packed])
             if packed
@@ -60,12 +62,10 @@ def _packed(unit: Sentences, lm: LanguageModel, tokens: int, stream: np.random.G
     return pack(unit, Frame(tokens, max(1, -(-places // tokens)), start, end_id(lm)), stream)
 
 
-def by_unit(partition: Partition) -> list[Sentences]:
-    """Every unit's sentences, from all shards; a record's copies are one sentence."""
-    found: list[Sentences] = []
+def by_unit(partition: Partition) -> dict[int, Sentences]:
+    """Every unit's sentences by its keyed name, from all shards; a record's copies are one sentence."""
+    found: dict[int, Sentences] = {}
     for m in range(partition.settings.shards):
-        mine: dict[int, Sentences] = {}
         for name, sentence in zip(partition.units(m).tolist(), partition.shard(m), strict=True):
-            mine.setdefault(name, []).append(sentence)
-        found += mine.values()
-    return [unit[:1] for unit in found] if partition.settings.unit == "record" else found
+            found.setdefault(name, []).append(sentence)
+    return {name: unit[:1] for name, unit in found.items()} if partition.settings.unit == "record" else found

@@ -180,6 +180,8 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     print(f"\nstudent    {here.release / 'student'}")
     print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
           f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
+    if said["research_noise"]:
+        print("noise      RESEARCH NOISE, drawn by Opacus: not for production")
     print(f"report     {report}")
     command = "hearsay" if shutil.which("hearsay") else sys.argv[0]  # a .venv that is not activated
     print(f'next       {command} generate {here.folder} --prefix "hello, I would like"')
