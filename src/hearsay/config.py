@@ -6,12 +6,13 @@ units and sentences are *declared*: hearsay never counts private rows for you, b
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hearsay.accounting import plan
+from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
 
 Positive = Annotated[int, Field(gt=0)]
@@ -120,6 +121,9 @@ class Updates(_Section):
 
     rounds: Positive = Field(60, description="how often; the noise of each grows with the root of it")
     share: Share = Field(0.8, description="mixed: share of the budget for updates; answers get the rest")
+    sample: Share = Field(
+        1.0, description="chance of a unit to take part in a round; below 1: faster, a little noisier"
+    )
     rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
     pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
     local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
@@ -162,6 +166,7 @@ class Config(_Section):
     updates: Updates = Field(default_factory=lambda: Updates.model_validate({}))
     student: Student = Field(default_factory=lambda: Student.model_validate({}))
     compute: Compute = Field(default_factory=lambda: Compute.model_validate({}))
+    baseline: Baseline | None = Field(None, description="a baseline instead of teachers (docs/baselines.md)")
 
     @model_validator(mode="after")
     def _together(self) -> "Config":
@@ -172,6 +177,8 @@ class Config(_Section):
                 f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
                 "the start token; raise teachers.row_tokens or lower data.max_tokens"
             )
+        if self.baseline is not None:
+            self._fits(self.baseline)
         return self
 
     @property
@@ -182,6 +189,20 @@ class Config(_Section):
     @property
     def rounds_of_answers(self) -> int:
         return 0 if self.ask.recipe == "updates" else self.ask.rounds
+
+    def _fits(self, baseline: Baseline) -> None:
+        if baseline.noisy and baseline.batch > self.data.units:
+            raise ValueError(
+                f"baseline.batch {baseline.batch} is more than data.units {self.data.units}; lower it (data.units "
+                "itself puts every unit into every step)"
+            )
+        if baseline.noisy and baseline.tokens < self.data.max_tokens + 1:
+            raise ValueError(
+                f"data.max_tokens {self.data.max_tokens} does not fit a row of {baseline.tokens} tokens with the start "
+                "token; raise baseline.tokens or lower data.max_tokens"
+            )
+        if baseline.method == "blacklist" and self.privacy.secrets is None:
+            raise ValueError("baseline.method blacklist replaces secrets; name a file of them in privacy.secrets")
 
     def plan_request(self) -> plan.Request:
         """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling."""
@@ -266,22 +287,34 @@ def _explain(item: Any) -> str:
 def _keys(path: tuple[Any, ...]) -> list[str]:
     section: Any = Config
     for part in path:
-        section = section.model_fields[part].annotation
+        section = _section(section.model_fields[part].annotation)
     return list(section.model_fields)
 
 
+def _section(kind: Any) -> type[BaseModel] | None:
+    """The section that a field holds, an optional one too; none for a plain value."""
+    for one in (kind, *get_args(kind)):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            return one
+    return None
+
+
 def commented_yaml(values: dict[str, Any]) -> str:
-    """A config file with every setting, its default and its meaning; `values` fills what has no default."""
+    """A config file with every setting, its default and its meaning; `values` fills what has no default.
+
+    A section that is off unless it is there (baseline) is written as comments.
+    """
     lines = []
     for name, info in Config.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            lines += ["", f"{name}:"]
-            for key, field in kind.model_fields.items():
-                given = values.get(name, {}).get(key, None if field.is_required() else field.default)
-                lines.append(_setting(f"  {key}: {_scalar(given)}", field.description))
-        else:
+        kind = _section(info.annotation)
+        if kind is None:
             lines.append(_setting(f"{name}: {_scalar(values.get(name, info.default))}", info.description))
+            continue
+        off = "# " if info.default is None and name not in values else ""
+        lines += ["", _setting(f"{off}{name}:", info.description) if off else f"{name}:"]
+        for key, field in kind.model_fields.items():
+            given = values.get(name, {}).get(key, None if field.is_required() else field.default)
+            lines.append(_setting(f"{off}  {key}: {_scalar(given)}", field.description))
     return "\n".join(lines).lstrip() + "\n"
 
 
@@ -290,6 +323,6 @@ def _setting(text: str, description: str | None) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, float) and value < 1e-3:
+    if isinstance(value, float) and 0 < value < 1e-3:
         return f"{value:.1e}"  # YAML 1.1 reads 1e-06 as a string, 1.0e-06 as a number
     return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from hearsay import lm as models
 from hearsay import stages
-from hearsay.accounting import budget, identity, plan
+from hearsay.accounting import budget, identity, plan, sampled
 from hearsay.accounting.costs import UNIT
+from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
+from hearsay.baselines import methods as baselines
 from hearsay.config import Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
@@ -39,7 +41,7 @@ from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
-from hearsay.release.updates import Crowd, ask_update
+from hearsay.release.updates import Crowd, ask_update, full_scale, sampled_scale
 from hearsay.run import Run
 from hearsay.stacked import Adapted
 from hearsay.stages import Stages
@@ -78,7 +80,10 @@ def generate(
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
-    if config.ask.recipe in ("updates", "mixed"):
+    if config.baseline is not None:
+        baselines.run(work, student)
+        return work
+    if config.share_of_updates:
         student = moved(work, student)
     for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
@@ -91,12 +96,14 @@ def generate(
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     made = plan.make(config.plan_request())
-    if not made.feasible and not anyway:
+    if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
         raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
     return made
 
 
-def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger:
+def open_ledger(
+    config: Config, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
+) -> Ledger:
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
         ledger = Ledger.open(path, corpus=corpus)
@@ -111,7 +118,7 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
                 f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
             )
         return ledger
-    allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
+    allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
     privacy = config.privacy
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
@@ -138,8 +145,11 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
+    block = config.compute.block or BLOCKS.get(device.type, 16)
+    stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
     begun = run.ledger.exists()
-    ledger = open_ledger(config, run.ledger, research=research)
+    schedule = () if begun else committed(config, len(stack.top.layout.outputs()))
+    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
     try:
         identity.remember(ledger.id, ledger.path, partition.sketch)
     except LedgerError:
@@ -147,12 +157,11 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
             run.ledger.unlink()
         raise
-    check_left(config, ledger, run.id)
+    if config.baseline is None and not ledger.budget.schedule:  # a schedule is checked event by event
+        check_left(config, ledger, run.id)
     ledger.register(run.id, run.folder)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
-    block = config.compute.block or BLOCKS.get(device.type, 16)
-    stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
     return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)
 
 
@@ -186,21 +195,49 @@ def pseudo_sentences(work: Work) -> list[list[int]]:
 
 def moved(work: Work, student: Tensor) -> Tensor:
     """The student after all rounds of updates: every unit says how it would move it, the door adds up (updates.py)."""
-    config, settings = work.config, work.config.updates
-    shape = update_shape(config)
-    share = work.part_of_budget(config.share_of_updates) / settings.rounds - UNIT
+    settings, shape = work.config.updates, update_shape(work.config)
+    rate = Fraction(settings.sample).limit_denominator(10**6)
 
     def compute(progress: stages.Progress) -> Tensor:
+        scale = _scale(work)
         units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
-        crowd = Crowd(units, moves(work.stack, shape, work.stack.block), config.data.units, settings.clip, work.run.id)
+        movers = moves(work.stack, shape, work.stack.block)
+        crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id)
         rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
         server = Server(student, work.stack.top.layout.outputs(), rule)
         for number in range(settings.rounds):
-            server.step(ask_update(work.door, crowd, server.student, number, share))
+            server.step(ask_update(work.door, crowd, server.student, number, scale))
             progress(number + 1, settings.rounds)
         return server.result
 
     return work.stages.tensor("updates", work.file("updates"), compute)
+
+
+def _scale(work: Work) -> Fraction:
+    """Of the noise of a round of updates: in closed form if all take part, else as the ledger's first row committed."""
+    settings, width = work.config.updates, len(work.stack.top.layout.outputs())
+    if settings.sample == 1:
+        return full_scale(work.part_of_budget(work.config.share_of_updates) / settings.rounds - UNIT)
+    wanted = committed(work.config, width)
+    if not set(wanted) <= set(work.ledger.budget.schedule):
+        raise BudgetError(
+            f"the ledger of {work.ledger.corpus_name!r} did not commit to these rounds of sampled updates before its "
+            "first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
+        )
+    return sampled_scale(wanted[0])
+
+
+def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
+    """What must stand in a new ledger's first row: Poisson samples, which no filter takes later."""
+    if config.baseline is not None:
+        return baselines.schedule(config)
+    settings, privacy = config.updates, config.privacy
+    if not config.share_of_updates or settings.sample == 1:
+        return ()
+    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
+    rate = Fraction(settings.sample).limit_denominator(10**6)
+    whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
+    return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:
@@ -244,7 +281,8 @@ def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
 def answers(work: Work, questions: Questions, teachers: AdapterStore, student: Tensor, number: int) -> Answered:
     """Through the door (release/asking.py): a round may cost its equal share of what this run may spend."""
     config = work.config
-    share = work.part_of_budget(1 - config.share_of_updates) / config.ask.rounds - 4 * UNIT
+    part = 1.0 if work.ledger.budget.schedule else 1 - config.share_of_updates  # of what the schedule left
+    share = work.part_of_budget(part) / config.ask.rounds - 4 * UNIT
     with work.stages.start(f"answers {number + 1}") as progress:
         ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
         return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))

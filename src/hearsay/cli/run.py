@@ -84,6 +84,10 @@ def generate(
 
     here = open_run(where)
     if not (here.release / "student").is_dir():
+        if any(here.internal.glob("*NOT-PRIVATE*")):
+            raise BadInput(
+                f"the model of {where} is NOT PRIVATE and not to be used; `hearsay evaluate {where}` measures it"
+            )
         raise BadInput(f"{where} has no finished student; type `hearsay run CONFIG --out {where}` first")
     student = models.load(str(here.release / "student"), device="cpu")
     rows = models.encode(student, prefix, 10_000)
@@ -145,7 +149,7 @@ def _table(found: dict[str, Any]) -> None:
     table.columns[0].no_wrap = True
     for name, scores in found.items():
         if isinstance(scores, dict) and "bleu1" in scores:
-            label = f"{name} (NOT PRIVATE)" if name == "private" else name
+            label = f"{name} (NOT PRIVATE)" if name in ("private", "blacklist") else name
             bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
             leaked = f"{scores['name_leak_rate']:.1%}" if "phrases" in found else "-"  # no secrets named: not measured
             table.add_row(label, f"{scores['ppl']:.1f}", *bleu, leaked)
@@ -164,6 +168,9 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     from hearsay.report import page
 
     report = page.write(here)
+    if not (here.release / "statement.json").exists():  # a baseline that protects nobody
+        _unprotected(here, as_json, report)
+        return
     said = json.loads((here.release / "statement.json").read_text())
     if as_json:
         print_json({"student": str(here.release / "student"), "report": str(report), "statement": said, **found})
@@ -173,6 +180,18 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     print(f"\nstudent    {here.release / 'student'}")
     print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
           f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
+    if said["research_noise"]:
+        print("noise      RESEARCH NOISE, drawn by Opacus: not for production")
     print(f"report     {report}")
     command = "hearsay" if shutil.which("hearsay") else sys.argv[0]  # a .venv that is not activated
     print(f'next       {command} generate {here.folder} --prefix "hello, I would like"')
+
+
+def _unprotected(here: Any, as_json: bool, report: Path) -> None:
+    model = next(here.internal.glob("*NOT-PRIVATE*"))
+    if as_json:
+        print_json({"model": str(model), "private": False, "report": str(report)})
+        return
+    print(f"\nmodel      {model}: NOT PRIVATE, for your eyes only; nothing was released or charged")
+    print(f"report     {report}")
+    print(f"next       hearsay evaluate {here.folder}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hearsay.lm import LanguageModel, end_id, start_id
@@ -41,10 +42,12 @@ class Moves:
     device: torch.device
     block: int
 
-    def __call__(self, units: Units, student: Tensor, page: int, chosen: object = None) -> Iterator[Tensor]:
+    def __call__(
+        self, units: Units, student: Tensor, page: int, chosen: NDArray[np.bool_] | None = None
+    ) -> Iterator[Tensor]:
         """float32 [block, D_B], exactly zero for padding and for a unit without a sentence long enough."""
         first = student.to(self.device, torch.float32).reshape(1, -1)
-        for rows in units.blocks(self.block, page, chosen):  # type: ignore[arg-type]
+        for rows in units.blocks(self.block, page, chosen):
             yield self.of(rows, first)
 
     def of(self, rows: Block, first: Tensor) -> Tensor:

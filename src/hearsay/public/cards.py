@@ -33,6 +33,7 @@ def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]
         "recipe": config.ask.recipe,
         "rounds": config.ask.rounds,
         "questions": config.ask.questions * config.ask.rounds,
+        "baseline": config.baseline,
     }
 
 
