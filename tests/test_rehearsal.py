@@ -127,7 +127,7 @@ def test_the_example_runs_at_tiny_size(tmp_path: Path, files: dict[str, Any]) ->
     body |= {name: SETTINGS[name] for name in ("adapter", "student", "compute")}
     body |= {"data": files, "model": str(Path(files["private"][0]).with_name("model"))}
     body["teachers"] = {"count": 4}
-    body["baseline"] |= {"batch": 10, "steps": 2, "physical": 8}
+    body["baseline"] |= {"batch": 30, "steps": 2}
     (tmp_path / "dpsgd.yaml").write_text(yaml.safe_dump(body))
     assert hearsay("run", tmp_path / "dpsgd.yaml", "--out", tmp_path / "run", "--json") == 0
     assert (tmp_path / "run" / "release" / "student").is_dir()
