@@ -46,8 +46,8 @@ def main() -> None:
         wanted = not given.only or name in given.only
         if name in results["cells"] or not wanted or time.monotonic() > ends:
             continue
-        settings = _merge(study["base"], cell or {})
-        results["cells"][name] = _cell(name, settings, files, given)
+        settings = merge(study["base"], cell or {})
+        results["cells"][name] = cell(name, settings, files, given)
         results_path.write_text(json.dumps(results, indent=1))
         print(name, json.dumps({k: v for k, v in results["cells"][name].items() if k != "settings"}), flush=True)
 
@@ -63,11 +63,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     mixed = {**base, **over}
     for key in base.keys() & over.keys():
         if isinstance(base[key], dict) and isinstance(over[key], dict):
-            mixed[key] = _merge(base[key], over[key])
+            mixed[key] = merge(base[key], over[key])
     return mixed
 
 
@@ -75,9 +75,10 @@ def _device() -> str:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
 
 
-def _cell(name: str, settings: dict[str, Any], files: dict[str, str], given: argparse.Namespace) -> dict[str, Any]:
+def cell(name: str, settings: dict[str, Any], files: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+    """One run and what was measured of it. `given` has the model and the folder (out)."""
     measure = settings.pop("measure", {})
-    settings = _merge(settings, {"model": given.model, "data": files, "privacy": {"corpus": name}})
+    settings = merge(settings, {"model": given.model, "data": files, "privacy": {"corpus": name}})
     config = Config.model_validate(settings)
     folder = given.out / "cells" / name
     shutil.rmtree(folder, ignore_errors=True)

@@ -355,6 +355,24 @@ def test_full_batches_share_the_ledger_with_other_methods(desk: Path, tmp_path: 
     assert verdict.ok and verdict.charges == 2 and 2.9 < verdict.epsilon <= 3
 
 
+def test_record_by_record_a_sample_is_a_sentence(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = _body(desk, method="ghost", batch=240)
+    body["privacy"] |= {"unit": "record"}
+    body["data"] |= {"units": 240}
+    widths: list[int] = []
+    train = dpsgd.train
+
+    def noted(learner: Learner, units: Units, *rest: Any) -> dpsgd.Trained:
+        batch = units.batch([0], np.random.default_rng(0), CPU)
+        widths.extend([batch.tokens.shape[1], int((batch.positions == 0).sum() - (batch.targets == -1).sum())])
+        return train(learner, units, *rest)
+
+    monkeypatch.setattr(dpsgd, "train", noted)
+    assert hearsay("run", _file(desk, body), "--out", tmp_path / "run", "--json") == 0
+    assert widths == [25, 1]  # max_tokens and the start token; one sentence
+    assert json.loads((tmp_path / "run" / "release" / "statement.json").read_text())["unit"] == "record"
+
+
 def test_the_charge_comes_before_the_first_step(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies in its first step has paid; taken up again, it pays nothing more."""
     config = configs.load(_file(desk, _body(desk, method="dpsgd", batch=ALL)))

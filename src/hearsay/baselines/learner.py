@@ -74,7 +74,7 @@ class Learner(nn.Module):
         lm = self._lm
         if self.trainable == "adapter":
             return merged(lm, self._top, flat)
-        model, at = copy.deepcopy(lm.model), 0
+        model, at = copy.deepcopy(lm.model).float(), 0  # in bfloat16 small moves would be lost
         with torch.no_grad():
             for weight in model.parameters():
                 weight.copy_(flat[at : at + weight.numel()].view(weight.shape))
