@@ -356,7 +356,7 @@ def test_full_batches_share_the_ledger_with_other_methods(desk: Path, tmp_path: 
 
 
 def test_record_by_record_a_sample_is_a_sentence(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = _body(desk, method="ghost", batch=240)
+    body = _body(desk, method="ghost", batch=240, steps=1)
     body["privacy"] |= {"unit": "record"}
     body["data"] |= {"units": 240}
     widths: list[int] = []

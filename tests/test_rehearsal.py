@@ -90,7 +90,7 @@ def test_noise_keeps_its_size_beside_the_signal(files: dict[str, Any]) -> None:
     less = rehearse.shrunk(base, 60, files)
     assert less["teachers"]["count"] == 6
     assert gaussian.mu_of(less["privacy"]["epsilon"], 1e-6) == pytest.approx(2 * gaussian.mu_of(3.0, 1e-6), rel=1e-4)
-    noisy = base | {"baseline": {"method": "dpsgd", "batch": 20, "steps": 10}}
+    noisy = base | {"baseline": {"method": "dpsgd", "batch": 20, "steps": 10}, "privacy": {"epsilon": 0.7}}
     here = rehearse.shrunk(noisy, 60, files)
     sizes = []
     for settings, units in ((noisy, 60), (here, 30)):
