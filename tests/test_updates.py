@@ -1,4 +1,4 @@
-"""Rounds of updates: one unit moves the sum by at most its clip, nobody else's bits move, and every round is paid for."""
+"""Rounds of updates: one unit moves the sum by at most its clip, nobody else's bits move, every round is paid."""
 
 import json
 import math
@@ -19,6 +19,7 @@ from hearsay.accounting import budget, costs, sampled, verify
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
+from hearsay.accounting.plan import UNIT_BALL
 from hearsay.baselines import dpsgd
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.units import Batch
@@ -33,7 +34,7 @@ from hearsay.private.units import KINDS, Units
 from hearsay.public.basis import _moments, whitened
 from hearsay.public.server import Server, ServerSettings
 from hearsay.release import door
-from hearsay.release.door import UNIT_BALL, Question
+from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
 from hearsay.release.updates import Crowd, coins, full_scale, sampled_scale
 from hearsay.stacked import StackedTop
@@ -45,7 +46,9 @@ CPU = torch.device("cpu")
 
 def _people(count: int, seed: int = 3) -> list[list[np.ndarray[Any, Any]]]:
     stream = np.random.default_rng(seed)
-    return [[stream.integers(1, 300, stream.integers(3, 9)) for _ in range(stream.integers(0, 6))] for _ in range(count)]
+    return [
+        [stream.integers(1, 300, stream.integers(3, 9)) for _ in range(stream.integers(0, 6))] for _ in range(count)
+    ]
 
 
 def _units(lm: LanguageModel, people: list[Any], shape: TrainingShape = SHAPE) -> Units:
@@ -117,7 +120,7 @@ def test_one_local_step_is_opacus_dp_sgd_before_noise(tiny: LanguageModel) -> No
     batch = Batch(*(torch.from_numpy(np.stack([getattr(row, kind)[0] for row in rows])).long() for kind in KINDS))
     shape = TrainingShape(**{**SHAPE.__dict__, "rows_per_step": 1, "row_tokens": 64})
     ours = Crowd(_units(tiny, people, shape), Moves(top, shape, CPU, 7), 7, 1.0, Fraction(1), "run")
-    vectors = torch.cat([move for move in ours.moves(ours.units, start, 0)])
+    vectors = torch.cat(list(ours.moves(ours.units, start, 0)))
     clip = float(vectors.norm(dim=1).median())  # some are clipped, some are not
     ours = Crowd(ours.units, ours.moves, 7, clip, Fraction(1), "run")
     got = -ours.total(start, 0).total[0].double() / STEPS * clip
@@ -190,7 +193,9 @@ def test_inner_halves_see_every_main_direction_equally(tiny: LanguageModel) -> N
     sentences = [stream.integers(1, 300, stream.integers(4, 20)).tolist() for _ in range(80)]
     flat = whitened(top, top.layout.initial(), sentences, 0, 0)
     moments = _moments(top, sentences, 0, 0)
-    for a, b, moment in zip(top.layout.views(flat[None])[::2], top.layout.views(flat[None])[1::2], moments, strict=True):
+    for a, b, moment in zip(
+        top.layout.views(flat[None])[::2], top.layout.views(flat[None])[1::2], moments, strict=True
+    ):
         seen = a[0].double().T @ moment @ a[0].double()
         assert torch.allclose(seen, torch.eye(2, dtype=torch.float64) * seen[0, 0], atol=1e-4 * float(seen[0, 0]))
         assert not b.any()  # still the public model
@@ -229,7 +234,9 @@ def _variant(desk: Path, name: str, **changes: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("recipe", "sample", "charges"), [("updates", 1.0, 3), ("updates", 0.5, 3), ("mixed", 1.0, 4), ("mixed", 0.5, 4)]
 )
-def test_every_mix_stays_within_one_budget(desk: Path, tmp_path: Path, recipe: str, sample: float, charges: int) -> None:
+def test_every_mix_stays_within_one_budget(
+    desk: Path, tmp_path: Path, recipe: str, sample: float, charges: int
+) -> None:
     config = _variant(desk, f"{recipe}-{sample}", ask={"recipe": recipe}, updates={"sample": sample})
     assert hearsay("run", config, "--out", tmp_path / "run", "--anyway", "--json") == 0
     verdict = verify.verify(Ledger.open(runs.open_run(tmp_path / "run").ledger))
@@ -269,6 +276,7 @@ def test_killed_between_rounds_and_resumed_gives_the_same_student(
 
 def test_how_many_units_there_are_shows_in_private_only(desk: Path, tmp_path: Path) -> None:
     """Sizes of everything outside private/ are the same when units are missing: shapes come from public settings."""
+
     def sizes(private: Path, out: Path) -> dict[str, int]:
         body = yaml.safe_load((desk / "hearsay.yaml").read_text())
         body["ask"]["recipe"] = "updates"
@@ -289,4 +297,3 @@ def test_how_many_units_there_are_shows_in_private_only(desk: Path, tmp_path: Pa
 def _absolute(data: dict[str, Any], desk: Path) -> dict[str, Any]:
     names = ("private", "public", "holdout")
     return {key: str(desk / value) if key in names else value for key, value in data.items()}
-

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hearsay import dimensions
 from hearsay.accounting import plan
 from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
@@ -210,7 +211,7 @@ class Config(_Section):
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
             unit=self.privacy.unit,
-            recipe="seqpate" if self.ask.recipe == "seqpate" else "hellinger",
+            recipe=self.ask.recipe,
             teachers=self.teachers.count,
             queries=self.ask.questions * self.ask.rounds,
             units=self.data.units,
@@ -218,6 +219,9 @@ class Config(_Section):
             clip=self.ask.clip if isinstance(self.ask.clip, float) else None,
             candidates=self.ask.candidates,
             noise=self.ask.noise,
+            rounds=self.updates.rounds,
+            share=self.updates.share,
+            dimensions=dimensions.of_outputs(self.model, self.adapter.rank, self.adapter.blocks),
         )
 
 

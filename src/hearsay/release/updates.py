@@ -22,9 +22,10 @@ from torch import Tensor
 from hearsay.accounting import plan
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import SubsampledGaussian
+from hearsay.accounting.plan import UNIT_BALL
 from hearsay.private.moves import Moves
 from hearsay.private.units import Units
-from hearsay.release.door import UNIT_BALL, Door, Question
+from hearsay.release.door import Door, Question
 from hearsay.release.grid import BoundedSum
 
 
