@@ -1,7 +1,7 @@
 """Linkage: can released records be tied to people of whom an attacker knows something else?
 
 The attacker holds an auxiliary table: for each person a few texts known to be theirs. Each released record is compared
-with every person by the rarer words and word pairs that they share (cosine of tf-idf vectors).
+with every person by the words that they share, the rarer the better (cosine of vectors of squared idf weights).
 
 Two measures. *Closeness* works for any release: are people whose text was used closer to some released record than
 people whose text was not? That is a membership test, so a promise bounds it. *Re-identification* needs records that
@@ -12,7 +12,6 @@ blotted out has, and is the example of how that fails (Narayanan and Shmatikov, 
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -25,22 +24,22 @@ BLOT = "[…]"
 
 @dataclass(frozen=True)
 class Table:
-    """Texts as unit vectors over the words and word pairs of a common vocabulary."""
+    """Texts as unit vectors over the words of a common vocabulary."""
 
     words: dict[str, int]
     weights: Floats
 
     @classmethod
     def of(cls, texts: list[str]) -> "Table":
-        counts = Counter(feature for text in texts for feature in set(features(text)))
-        kept = sorted(feature for feature, count in counts.items() if count > 1)  # what occurs once links nothing
-        weights = np.log((1 + len(texts)) / np.array([1 + counts[feature] for feature in kept], dtype=np.float64))
-        return cls({feature: i for i, feature in enumerate(kept)}, weights)
+        counts = Counter(word for text in texts for word in set(words_of(text)))
+        kept = sorted(word for word, count in counts.items() if count > 1)  # what occurs once links nothing
+        rarity = np.log((1 + len(texts)) / np.array([1 + counts[word] for word in kept], dtype=np.float64))
+        return cls({word: i for i, word in enumerate(kept)}, rarity**2)
 
     def vectors(self, texts: list[str]) -> csr_matrix:
         rows, columns, values = [], [], []
         for row, text in enumerate(texts):
-            found = {self.words[f] for f in features(text) if f in self.words}
+            found = {self.words[word] for word in words_of(text) if word in self.words}
             norm = float(np.sqrt(sum(self.weights[c] ** 2 for c in found))) or 1.0
             rows += [row] * len(found)
             columns += list(found)
@@ -48,9 +47,8 @@ class Table:
         return csr_matrix((values, (rows, columns)), shape=(len(texts), max(1, len(self.words))))
 
 
-def features(text: str) -> list[str]:
-    words = re.findall(r"\w+", text.lower())
-    return words + [f"{a} {b}" for a, b in pairwise(words)]
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
 
 
 def closeness(people: list[str], released: list[str]) -> Floats:

@@ -28,7 +28,7 @@ Tokens = list[int]
 Progress = Callable[[int, int], None]
 SHARE = 0.2  # of a text's tokens, the least likely ones, that min-k and min-k++ look at
 REPLACED = 0.15  # of a text's tokens, in a neighbour
-BATCH = {"cpu": 64, "cuda": 1024}  # rows a pass
+BATCH = {"cpu": 64, "cuda": 256}  # rows a pass
 
 
 @dataclass(frozen=True)

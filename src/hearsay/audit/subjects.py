@@ -41,10 +41,21 @@ class Subject:
 
 
 def read_subjects(
-    paths: list[Path], columns: Columns, lm: LanguageModel, cut: Cut, *, most: int, seed: int
+    paths: list[Path],
+    columns: Columns,
+    lm: LanguageModel,
+    cut: Cut,
+    *,
+    most: int,
+    seed: int,
+    besides: list[Path] | None = None,
 ) -> list[Subject]:
-    """At most `most` units, drawn with a public seed among those with a row that is long enough."""
-    names = sorted({unit_of(row, cut.kind) for row in read_rows(paths, columns)})
+    """At most `most` units, drawn with a public seed among those with a row that is long enough.
+
+    Units of `besides` are left out: who is a member cannot be a non-member as well.
+    """
+    taken = _names(besides, columns, cut) if besides else set()
+    names = sorted(_names(paths, columns, cut) - taken)
     random.Random(seed).shuffle(names)
     wanted = set(names[: most + most // 10 + 8])  # a few more: some have no row that is long enough
     texts: dict[str, list[str]] = {}
@@ -55,6 +66,10 @@ def read_subjects(
     if not kept:
         raise BadInput(f"{paths[0]}: no text has data.min_tokens ({cut.min_tokens}) tokens; nobody to attack")
     return kept
+
+
+def _names(paths: list[Path], columns: Columns, cut: Cut) -> set[str]:
+    return {unit_of(row, cut.kind) for row in read_rows(paths, columns)}
 
 
 def _keep(row: Row, cut: Cut, wanted: set[str], texts: dict[str, list[str]]) -> None:

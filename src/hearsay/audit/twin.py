@@ -28,7 +28,7 @@ from hearsay.private.stack import Stack
 from hearsay.private.teaching import training_shape
 from hearsay.reading import Columns, read_rows
 from hearsay.run import Run
-from hearsay.stages import Stages, Watch
+from hearsay.stages import Stages, Watch, pick_device
 
 COINS = 200
 EPOCHS = 4
@@ -58,13 +58,14 @@ def make(run: Run, config: Config, watch: Callable[[str], Watch], *, digits: int
     cap = config.data.cap
     ours = birds.rows_of(inserted, cap)
     ours += [(f"coin-{i}", text) for i, text in enumerate(texts) if coins[i] for _ in range(cap)]
-    settings = _settings(config, folder, _write(config, folder / "rows.jsonl", ours), ours)
+    public = models.load(config.model, device=pick_device(config.compute.device))
+    settings = _settings(config, folder, _write(config, folder / "rows.jsonl", ours), ours, public)
     home = folder / "home"
     here = runs.begin(folder / "run", configs.to_yaml(settings), home / "ledger.sqlite", home)
     with here.alone(), identity.at(home):
         work = pipeline.generate(settings, here, watch, anyway=True, research=True)
     student = models.load(str(here.release / "student"), device=work.lm.device)
-    private = _reference(config, work.lm, ours, folder / "rows.jsonl", Stages(run, watch))
+    private = _reference(settings, work.lm, ours, folder / "rows.jsonl", Stages(run, watch))
     return Twin(student, private, work.lm, inserted, texts, coins, cap, digits)
 
 
@@ -85,15 +86,21 @@ def _own_rows(config: Config) -> Iterator[tuple[str, str]]:
         yield (row.text if row.user is None else row.user), row.text
 
 
-def _settings(config: Config, folder: Path, rows: Path, ours: list[tuple[str, str]]) -> Config:
-    """The run's settings, on the rows with canaries; declared numbers grow by what was added, which is public."""
+def _settings(config: Config, folder: Path, rows: Path, ours: list[tuple[str, str]], lm: LanguageModel) -> Config:
+    """The run's settings, on the rows with canaries; declared numbers grow by what was added, which is public.
+
+    A canary that were cut or left out for its length would be looked for in vain.
+    """
+    lengths = {len(row) for row in models.encode(lm, [text for _, text in ours], 10_000)}
+    longest = max(config.data.max_tokens, *lengths)
     users = len({user for user, _ in ours})
     body = config.model_dump()
     body["data"] |= {
         "private": [rows.resolve()], "user": "user", "text": "text", "public_user": None,
         "units": config.data.units + users, "sentences": config.data.sentences + len(ours),
-        "min_tokens": min(config.data.min_tokens, 8), "public": [_public(config, folder)],
+        "min_tokens": min(config.data.min_tokens, *lengths), "max_tokens": longest, "public": [_public(config, folder)],
     }  # fmt: skip
+    body["teachers"] |= {"row_tokens": max(config.teachers.row_tokens, longest + 1)}
     body["privacy"] |= {
         "corpus": f"canary twin of {config.privacy.corpus}",
         "secrets": None,

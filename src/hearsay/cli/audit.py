@@ -34,27 +34,29 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Attack what is promised: membership, extraction, linkage, the noise itself. Reads private text: for your eyes."""
-    from hearsay.audit import whole
-    from hearsay.cli.run import _watch
-
     names = _names(attack)
-    if where is not None:
-        from hearsay.report import page
-        from hearsay.run import open_run
+    if where is None and (not (model or classifier) or members is None or non_members is None):
+        raise BadInput("nothing to attack: name a run directory, or --model with --members and --non-members")
+    from hearsay.audit.anymodel import Files, audit_classifier, audit_model
+    from hearsay.audit.statistics import Promise
+    from hearsay.audit.whole import audit_run
+    from hearsay.cli.run import _watch
+    from hearsay.report import page
+    from hearsay.run import open_run
 
+    promise = None if epsilon is None else Promise(epsilon, delta)
+    if where is not None:
         here = open_run(where)
         with here.alone():
-            found = whole.audit_run(here, _watch(as_json), attacks=names, canaries=canaries, model=model)
+            watch = _watch(as_json)
+            found = audit_run(here, watch, attacks=names, canaries=canaries, model=model, promise=promise)
         page.write(here)
-    else:
-        if not (model or classifier) or members is None or non_members is None:
-            raise BadInput("nothing to attack: name a run directory, or --model with --members and --non-members")
-        files = whole.Files([members], [non_members], text, user)
-        promise = None if epsilon is None else (epsilon, delta)
+    elif members is not None and non_members is not None:
+        files = Files([members], [non_members], text, user)
         if classifier is not None:
-            found = whole.audit_classifier(classifier, files)
+            found = audit_classifier(classifier, files)
         else:
-            found = whole.audit_model(str(model), base, files, promise, _watch(as_json), attacks=names)
+            found = audit_model(str(model), base, files, promise, _watch(as_json), attacks=names)
     print_json(found) if as_json else _show(found)
     for name in found["look"]:
         warn(f"{name}: {found['attacks'][name]['sentence']}")
