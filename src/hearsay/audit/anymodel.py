@@ -53,7 +53,7 @@ def audit_model(
     shape = TrainingShape(row_tokens=cut.max_tokens + 1) if base else None
     scene = Scene(
         target, public, None, members, others, members[: effort.remembered], [], promise, shape, effort, seed,
-        Quiet(watch), [], cut.max_tokens,
+        Quiet(watch), [], cut.max_tokens, cut.max_tokens // 4,
     )  # fmt: skip
     wanted = tuple(name for name in attacks if name not in ("mechanism", "linkage"))
     found = attack(scene, wanted)

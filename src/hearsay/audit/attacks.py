@@ -125,7 +125,7 @@ def likelihood_ratios(scene: Scene) -> Result:
     """On a pool of the reference's members and as many others, by unit."""
     half = min(len(scene.remembered), len(scene.others))
     pool = [*scene.remembered[:half], *scene.others[:half]]
-    shape = overfit(scene, scene.remembered, scene.effort.shadow_epochs)
+    shape = overfit(scene, scene.effort.shadow_epochs)
     with scene.flow.start("shadow models") as progress:
         made = shadows.cast(
             scene.public, pool, shape, shadows=scene.effort.shadows, seed=scene.seed, block=scene.effort.shadows,

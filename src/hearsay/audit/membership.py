@@ -51,7 +51,7 @@ def row_scores(lm: LanguageModel, rows: list[Tokens], progress: Progress | None 
         for index, (logs, surprise) in zip(batch, _tokens(lm, [rows[i] for i in batch]), strict=True):
             found[:, index] = float(logs.mean()), lowest(logs), lowest(surprise)
         if progress is not None:
-            progress(start + len(batch), len(order))
+            progress(100 * (start + len(batch)) // len(order), 100)  # a share: how many rows there are is private
     return RowScores(*found)
 
 

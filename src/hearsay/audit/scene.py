@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hearsay.audit import shadows
 from hearsay.audit.findings import Finding
 from hearsay.audit.statistics import Promise
-from hearsay.audit.subjects import Subject, all_rows
+from hearsay.audit.subjects import Subject
 from hearsay.errors import BadInput
 from hearsay.lm import LanguageModel
 from hearsay.private.training import TrainingShape
@@ -22,7 +22,7 @@ class Effort:
     rows: int = 2
     neighbours: int = 2
     remembered: int = 64  # units of the reference that is not private
-    epochs: float = 20  # of that reference: it is to remember its rows word for word
+    epochs: float = 16  # of that reference: it is to remember its rows word for word
     shadows: int = 16
     shadow_epochs: float = 5
     texts: int = 150
@@ -69,6 +69,7 @@ class Scene:
     flow: Stages | Quiet
     secrets: list[str]
     max_tokens: int
+    mean_tokens: int  # of a row, as declared
 
     def models(self) -> list[tuple[str, LanguageModel, list[Subject], Promise | None]]:
         """(role, model, its members, its promise)."""
@@ -83,8 +84,9 @@ class Scene:
 Result = dict[str, dict[str, Finding]]  # attack -> role -> what it found
 
 
-def overfit(scene: Scene, units: list[Subject], epochs: float) -> TrainingShape:
-    tokens = sum(len(row) + 1 for row in all_rows(units))
+def overfit(scene: Scene, epochs: float) -> TrainingShape:
+    """Of the reference and its shadows. From declared numbers, as everywhere: steps are shown and name a file."""
     if scene.shape is None:
         raise BadInput("shadow models need a base model to start from; name it with --base")
+    tokens = scene.effort.remembered * scene.effort.rows * (scene.mean_tokens + 1)
     return shadows.overfit_shape(scene.shape, tokens, epochs)

@@ -35,9 +35,10 @@ class Subject:
     rows: tuple[Tokens, ...]
     texts: tuple[str, ...]  # the same rows as text
 
-    def first(self, rows: int) -> "Subject":
-        """The same unit with its first few rows, to bound the work."""
-        return Subject(self.name, self.rows[:rows], self.texts[:rows])
+    def some(self, rows: int) -> "Subject":
+        """The same unit with a few of its rows, evenly spaced, to bound the work."""
+        chosen = [i * len(self.rows) // rows for i in range(rows)] if len(self.rows) > rows else range(len(self.rows))
+        return Subject(self.name, tuple(self.rows[i] for i in chosen), tuple(self.texts[i] for i in chosen))
 
 
 def read_subjects(

@@ -127,7 +127,7 @@ def _reference(
     texts = some + [text for _, text in ours]
     encoded = models.encode(lm, texts, config.data.max_tokens)
     everything = Subject("all", tuple(row for row in encoded if row), tuple(texts))
-    shape = overfit_shape(training_shape(config), sum(len(row) + 1 for row in encoded), EPOCHS)
+    shape = overfit_shape(training_shape(config), len(texts) * (config.data.mean_tokens + 1), EPOCHS)
     with flow.start("twin's reference") as progress:
         flat = train_on(lm, [[everything]], shape, progress=progress)[0]
     return merged(lm, Stack(lm, shape, block=1, device=lm.device).top, flat)

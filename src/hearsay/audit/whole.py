@@ -103,19 +103,19 @@ def _scene(
         others = read_subjects(data.holdout, columns, public, cut, most=effort.units, seed=seed, besides=data.private)
         whole_texts = replace(cut, cap=KNOWN_ROWS, max_tokens=10_000)  # what is anonymised is not cut
         known = read_subjects(data.private, columns, public, whole_texts, most=effort.known, seed=seed)
-    short, others = ([one.first(effort.rows) for one in side] for side in (members, others))
+    short, others = ([one.some(effort.rows) for one in side] for side in (members, others))
     scene = Scene(
         target, public, None, short, others, short[: effort.remembered], known,
         promise if model else Promise(said.epsilon, said.delta), training_shape(config), effort, seed, flow,
-        measure.secrets(config), data.max_tokens,
+        measure.secrets(config), data.max_tokens, data.mean_tokens,
     )  # fmt: skip
     scene.private = _reference(scene, run.internal, flow)
     return scene
 
 
 def _reference(scene: Scene, folder: Path, flow: Stages) -> LanguageModel:
-    shape, lm = overfit(scene, scene.remembered, scene.effort.epochs), scene.public
-    path = folder / f"audit-{len(scene.remembered)}x{shape.steps}-NOT-PRIVATE.safetensors"
+    shape, lm = overfit(scene, scene.effort.epochs), scene.public
+    path = folder / f"audit-{scene.effort.remembered}x{shape.steps}-NOT-PRIVATE.safetensors"
 
     def compute(progress: stages.Progress) -> Any:
         return shadows.train_on(lm, [scene.remembered], shape, progress=progress)[0]
