@@ -22,7 +22,7 @@ from hearsay.accounting import budget, identity, plan
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
-from hearsay.config import Config
+from hearsay.config import Budgeted, Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.shards import Partition
@@ -85,7 +85,7 @@ def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     return made
 
 
-def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger:
+def open_ledger(config: Budgeted, path: Path, *, research: bool = False) -> Ledger:
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
         ledger = Ledger.open(path, corpus=corpus)
@@ -105,7 +105,23 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
 
-def check_left(config: Config, ledger: Ledger, run_id: str) -> None:
+def answerable(config: Budgeted, run: Run, sketch: tuple[bytes, ...], *, research: bool = False) -> Ledger:
+    """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
+    begun = run.ledger.exists()
+    ledger = open_ledger(config, run.ledger, research=research)
+    try:
+        identity.remember(ledger.id, ledger.path, sketch)
+    except LedgerError:
+        ledger.close()
+        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+            run.ledger.unlink()
+        raise
+    check_left(config, ledger, run.id)
+    ledger.register(run.id, run.folder)
+    return ledger
+
+
+def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
     """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
     allowed = ledger.budget
     own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
@@ -127,17 +143,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
-    begun = run.ledger.exists()
-    ledger = open_ledger(config, run.ledger, research=research)
-    try:
-        identity.remember(ledger.id, ledger.path, partition.sketch)
-    except LedgerError:
-        ledger.close()
-        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
-            run.ledger.unlink()
-        raise
-    check_left(config, ledger, run.id)
-    ledger.register(run.id, run.folder)
+    ledger = answerable(config, run, partition.sketch, research=research)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     block = config.compute.block or BLOCKS.get(device.type, 16)
