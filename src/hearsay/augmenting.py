@@ -34,7 +34,7 @@ from hearsay.public.corpus_card import release_corpus
 from hearsay.public.encoder import Encoder, Vectors
 from hearsay.public.endpoint import Endpoint
 from hearsay.public.generator import Candidate
-from hearsay.public.selection import Chosen, select
+from hearsay.public.selection import Chosen, select, tempered
 from hearsay.public.space import Floats, Ids, Space
 from hearsay.reading import Columns, read_rows
 from hearsay.release.door import Door
@@ -170,13 +170,14 @@ def private_units(config: AugmentConfig, run: Run, encoder: Encoder, progress: s
 
 
 def tutored(work: Work) -> Floats:
-    """Shares of the listed labels: noisy, clipped, normalised; even ones where no tutor is wanted."""
-    labels = len(work.config.data.labels)
-    if not work.config.tutor.use:
+    """Shares of the listed labels: noisy, clipped from below, normalised; even ones where no tutor is wanted."""
+    labels, settings = len(work.config.data.labels), work.config.tutor
+    if not settings.use:
         return np.full(labels, 1 / labels)
     with work.stages.start("tutor"):
         noisy = work.asker.histogram(work.budget(tutor=True))
-    return np.array(normalised(noisy[:labels]))
+    least = settings.floor * noise_of(work.budget(tutor=True))
+    return np.array(normalised(np.maximum(noisy[:labels], least)))
 
 
 def discriminated(work: Work, shares: Floats) -> Floats:
@@ -248,8 +249,9 @@ def selected(work: Work, scores: Floats, shares: Floats) -> Chosen:
             scores,
             work.asked,
             work.vectors,
-            shares,
+            tempered(shares, settings.temper),
             texts=settings.texts,
             relabel=settings.relabel,
+            seed=work.config.compute.seed if settings.order == "spread" else None,
             near_copy=settings.near_copy,
         )

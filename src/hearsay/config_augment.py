@@ -5,12 +5,12 @@ never named. Prompts are made of labels and public terms; there is no place in t
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from hearsay.accounting import plan_augment
 from hearsay.config import Compute, Positive, Privacy, Share, _Section
-from hearsay.errors import ConfigError
 
 OTHER = "other"
 PROMPT = "Please write a short note from the field of {label}.\n\n"
@@ -103,11 +103,17 @@ class Discriminator(_Section):
 class Tutor(_Section):
     use: bool = Field(True, description="false: labels in even shares, and nothing is spent on their histogram")
     share: Share = Field(0.1, description="share of this run's budget for the noisy label histogram", lt=1)
+    floor: float = Field(1.0, ge=0, description="least count of a label, in standard deviations of the noise: a label "
+                         "lost in it is not proved absent; 0: as the paper")  # fmt: skip
 
 
 class Selection(_Section):
     texts: Positive = Field(1000, description="texts of the synthetic corpus, by the tutor's shares")
     relabel: bool = Field(True, description="let the private scores name a candidate's label; false: the prompt's")
+    order: Literal["spread", "best"] = Field(
+        "spread", description="spread: any of the texts that the scores give a label; best: the highest scores (paper)"
+    )
+    temper: float = Field(0.5, ge=0, le=1, description="power of the tutor's shares: 1 as they are, 0 even")
     near_copy: float = Field(0.98, gt=0, le=1, description="candidates more alike than this (cosine) count as copies")
 
 
@@ -131,11 +137,19 @@ class AugmentConfig(_Section):
             raise ValueError(f"generator.terms names {unknown[0]!r}, which data.labels does not list")
         return self
 
-
-def known_task(task: str) -> str:
-    if task not in ("generate", "augment"):
-        raise ConfigError(f"--task is {task!r}; need generate or augment")
-    return task
-
-
-Label = Annotated[str, "a member of data.labels"]
+    def plan_request(self) -> plan_augment.Request:
+        method, tutor = self.discriminator, self.tutor
+        return plan_augment.Request(
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            unit=self.privacy.unit,
+            units=self.data.units,
+            labels=len(self.data.labels),
+            method=method.method,
+            steps=method.steps,
+            teachers=method.teachers,
+            queries=method.queries,
+            spend=self.privacy.spend,
+            tutor=tutor.share if tutor.use else None,
+            noise=method.noise,
+        )

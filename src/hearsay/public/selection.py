@@ -1,5 +1,7 @@
-"""Which candidates become the corpus: the best-scored of each label, as many as the tutor's share, no near-copies.
+"""Which candidates become the corpus: for each label some that the scores give it, by the tutor's shares, no copies.
 
+The paper takes the best-scored ones. Those are alike: they lie far inside their label, and a classifier trained on
+them never sees where labels meet. Taking any of those whose best label it is measured better (docs/augmentation.md).
 Candidates are compared with each other only, never with private text: a rule that looked there would leak.
 """
 
@@ -16,11 +18,17 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class Chosen:
-    places: Ids  # numbers of the candidates, best first within a label
+    places: Ids  # numbers of the candidates, label by label
     labels: Ids
     scores: Floats
     copies: int  # candidates passed over as near-copies
     short: dict[int, int]  # label -> texts that the pool could not give
+
+
+def tempered(shares: Floats, power: float) -> Floats:
+    """Shares drawn towards even ones: a rare label needs more texts to be learnt than its share."""
+    found: Floats = np.where(shares > 0, np.maximum(shares, 1e-12) ** power, 0.0)
+    return found / found.sum()
 
 
 def quotas(shares: Floats, texts: int) -> Ids:
@@ -41,14 +49,19 @@ def select(
     texts: int,
     relabel: bool,
     near_copy: float,
+    seed: int | None = None,
 ) -> Chosen:
-    """`scores` [n, labels]. With `relabel` a candidate's label is its best-scored one, else the one it was asked for."""
+    """`scores` [n, labels]. With `relabel` a candidate's label is its best-scored one, else the one it was asked for.
+
+    Without a seed the best-scored come first, else any.
+    """
     labels = scores.argmax(1) if relabel else asked
+    rank = scores if seed is None else np.random.default_rng(seed).random(scores.shape)
     kept = _Kept(vectors, near_copy)
     found: list[tuple[int, int]] = []
     short = {}
     for label, quota in enumerate(quotas(shares, texts)):
-        taken = kept.take(_ordered(scores, label, labels == label), int(quota))
+        taken = kept.take(_ordered(rank, label, labels == label), int(quota))
         # A label that the scores hardly ever name still has the texts that were written for it.
         taken += kept.take(_ordered(scores, label, asked == label), int(quota) - len(taken))
         found += [(place, label) for place in taken]

@@ -129,8 +129,8 @@ class Asker:
 
 
 def noise_of(share: Fraction) -> float:
-    """Standard deviation of the noise on a sum of signed vectors that may cost this much: public, and needed to read it."""
-    return float(plan.scale_for(SIGNED, 1, share)) / STEPS
+    """Standard deviation of the noise on one sum of sensitivity 1 that may cost this much: public, needed to read it."""
+    return float(plan.scale_for(ONE_UNIT, 1, share)) / STEPS
 
 
 def _shared(unit: list[Note], vector: Callable[[Note], Floats], size: int, blocks: int) -> Floats:
