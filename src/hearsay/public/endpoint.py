@@ -101,10 +101,8 @@ class Endpoint:
             work = [pool.submit(self._one, keys, asked, number, progress) for number in missing]
             done, _ = wait(work, return_when=FIRST_EXCEPTION)
             failed = next((job.exception() for job in done if job.exception()), None)
-            if failed is not None:
-                self.stop.set()
-                for job in work:
-                    job.cancel()
+            for job in work if failed is not None else []:
+                job.cancel()
         if failed is not None:
             raise self._told(failed, keys)
         return [str(self.answers.known[key]["text"]) for key in keys]
@@ -118,8 +116,12 @@ class Endpoint:
     def _one(self, keys: list[str], asked: Sequence[Request], number: int, progress: Progress) -> None:
         if self.stop.is_set():
             return
-        self._check_cost(keys)
-        body = self._patiently(asked[number])
+        try:
+            self._check_cost(keys)
+            body = self._patiently(asked[number])
+        except ModelError:
+            self.stop.set()  # here, before this thread begins another one
+            raise
         self.answers.put(keys[number], body)
         progress(sum(key in self.answers.known for key in keys), len(keys))
 
