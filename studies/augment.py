@@ -1,6 +1,6 @@
 """The augmentation study: private notes by specialty, every method on one pool, at three budgets, by seeds.
 
-    PYTHONPATH=src python studies/augment.py studies/augment.yaml --pool pool.jsonl.xz --features DIR --data DATA --out DIR
+    PYTHONPATH=src python studies/augment.py studies/augment.yaml --pool POOL --features DIR --data DATA --out DIR
 
 A cell is (labels, budget, method, seed). Methods of the product run the product's own stages through its door, with a
 research ledger each, since a study asks the same corpus again and again. Results grow in one JSON file; a finished cell
@@ -174,7 +174,9 @@ def _through_the_door(split: Split, cell: dict[str, Any], epsilon: float, folder
     config = _config(split, cell, epsilon)
     place = folder / "run"
     shutil.rmtree(place, ignore_errors=True)
-    here = run.begin(place, "{}", place / "home" / "ledger.sqlite", folder / "home" / cell["kind"] / str(time.time_ns()))
+    here = run.begin(
+        place, "{}", place / "home" / "ledger.sqlite", folder / "home" / cell["kind"] / str(time.time_ns())
+    )
     with identity.at(here.home):
         ledger = answerable(config, here, split.units.sketch, research=True)
     asker = Asker(Door(ledger, here.id, here.folder), split.units, here.id, split.encoder.name)

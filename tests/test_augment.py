@@ -1,4 +1,4 @@
-"""The second method end to end on texts whose vectors are word counts: what crosses the door, and what bad input does."""
+"""The second method end to end, on texts whose vectors are word counts: what crosses the door; bad input."""
 
 import json
 from fractions import Fraction
@@ -25,12 +25,12 @@ from hearsay.release.grid import on_grid
 
 LABELS = ["heart", "bone", "skin"]
 WORDS = {
-    "heart": "beat pulse valve chest murmur rhythm artery".split(),
-    "bone": "joint fracture cast knee hip screw plate".split(),
-    "skin": "rash itch mole cream flake spot plaque".split(),
+    "heart": ["beat", "pulse", "valve", "chest", "murmur", "rhythm", "artery"],
+    "bone": ["joint", "fracture", "cast", "knee", "hip", "screw", "plate"],
+    "skin": ["rash", "itch", "mole", "cream", "flake", "spot", "plaque"],
 }
-FILL = "the patient was seen today and came back with some".split()
-VOCABULARY = {word: i for i, word in enumerate([*FILL, *sum(WORDS.values(), [])])}
+FILL = ["the", "patient", "was", "seen", "today", "and", "came", "back", "with", "some"]
+VOCABULARY = {word: i for i, word in enumerate([*FILL, *(word for words in WORDS.values() for word in words)])}
 
 
 def _counts(texts: list[str]) -> Any:
@@ -144,9 +144,7 @@ def test_a_resumed_run_pays_nothing_and_ends_the_same(tmp_path: Path) -> None:
     assert (here.release / "synthetic" / "corpus.jsonl").read_text() == corpus_then
 
 
-@pytest.mark.parametrize(
-    ("method", "charges", "queries"), [("votes", 1, 12), ("clusters", 1, 1), ("gradients", 4, 1)]
-)
+@pytest.mark.parametrize(("method", "charges", "queries"), [("votes", 1, 12), ("clusters", 1, 1), ("gradients", 4, 1)])
 def test_every_method_counts_every_query(tmp_path: Path, method: str, charges: int, queries: int) -> None:
     body = corpus(tmp_path, units=60, discriminator={"method": method, "steps": 4, "clusters": 5, "teachers": 3})
     body["selection"] |= {"relabel": method != "votes"}
@@ -274,7 +272,7 @@ def test_a_missing_label_column_is_told_before_anything_is_made(tmp_path: Path) 
 def test_a_label_that_the_generator_never_writes(tmp_path: Path) -> None:
     body = corpus(tmp_path, units=200)
     body["data"]["labels"] = [*LABELS, "plague"]
-    work, here = played(tmp_path, body)
+    _, here = played(tmp_path, body)
     assert (here.release / "synthetic" / "corpus.jsonl").exists()
     with pytest.raises(DataError, match="1 of 3 labels"):
         generator.check([generator.Candidate("heart", "x")], LABELS)
@@ -320,7 +318,9 @@ def test_a_spent_budget_is_refused(tmp_path: Path) -> None:
     body = corpus(tmp_path, units=40)
     played(tmp_path, body)
     config = AugmentConfig.model_validate(body)
-    second = runs.begin(tmp_path / "second", configs.to_yaml(config), tmp_path / "home" / "ledger.sqlite", tmp_path / "home")
+    second = runs.begin(
+        tmp_path / "second", configs.to_yaml(config), tmp_path / "home" / "ledger.sqlite", tmp_path / "home"
+    )
     with pytest.raises(BudgetError, match="of its budget left"):
         augmenting.augment(config, second, encoder=ENCODER)
 
@@ -332,6 +332,8 @@ def test_the_plan_knows_what_cannot_work() -> None:
     assert made.noise_std_sum == pytest.approx(1 / (0.23670 * 0.9**0.5), rel=1e-3)
     poor = plan_augment.Request(epsilon=0.1, delta=1e-6, unit="record", units=100, labels=20)
     assert not plan_augment.make(poor).feasible
-    votes = plan_augment.Request(epsilon=1.0, delta=1e-6, unit="record", units=1400, labels=12, method="votes", queries=200)
+    votes = plan_augment.Request(
+        epsilon=1.0, delta=1e-6, unit="record", units=1400, labels=12, method="votes", queries=200
+    )
     assert not plan_augment.make(votes).feasible
     assert Fraction(made.queries) == 1

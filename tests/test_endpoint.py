@@ -1,4 +1,4 @@
-"""The endpoint backend against a real HTTP server that speaks the protocol over a tiny model, and misbehaves on demand."""
+"""The endpoint backend against a real HTTP server that speaks the protocol over a tiny model and fails on demand."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -131,7 +131,11 @@ def _tutor(config: AugmentConfig, units: Labelled, shares: np.ndarray[Any, Any])
         {"label": label, "noisy": round(float(a), 4), "true": round(float(b), 4)}
         for label, a, b in zip(config.data.labels, shares, truth, strict=True)
     ]
-    return {"used": config.tutor.use, "total_variation": round(float(np.abs(shares - truth).sum() / 2), 4), "labels": rows}
+    return {
+        "used": config.tutor.use,
+        "total_variation": round(float(np.abs(shares - truth).sum() / 2), 4),
+        "labels": rows,
+    }
 
 
 def _leaks(config: AugmentConfig, run: Run) -> dict[str, Any] | None:

@@ -111,7 +111,10 @@ def _judge(request: Request, mean: float) -> tuple[bool, str]:
     told = f"a label has {per:,.0f} of the declared units on average, and the noise on its mean is {mean:.3f}"
     if mean > MOST_NOISE:
         need = math.ceil(request.units * mean / MOST_NOISE)
-        return False, f"{told}; above {MOST_NOISE} little is learnt: need {need:,} units, fewer labels or a larger epsilon"
+        return (
+            False,
+            f"{told}; above {MOST_NOISE} little is learnt: need {need:,} units, fewer labels or a larger epsilon",
+        )
     return True, f"{told} (a place has length 1)"
 
 

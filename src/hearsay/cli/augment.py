@@ -58,7 +58,9 @@ def table(found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table("held-out notes", "texts", "precision", "recall", "F1", "F1 weighted", "accuracy", box=box.SIMPLE_HEAD)
+    shown = Table(
+        "held-out notes", "texts", "precision", "recall", "F1", "F1 weighted", "accuracy", box=box.SIMPLE_HEAD
+    )
     shown.columns[0].no_wrap = True
     for name, body in found["models"].items():
         label = f"{name} (NOT PRIVATE)" if name == "private" else name

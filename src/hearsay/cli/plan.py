@@ -36,7 +36,8 @@ def plan(
 
     given = {key: value for key, value in locals().items() if value is not None}
     if config is not None and _labelled(config, {*given} - {"config", "as_json", "dataclasses", "plans"}):
-        return _plan_corpus(config, as_json)
+        _plan_corpus(config, as_json)
+        return
     base = plans.Request()
     if config is not None:
         from hearsay.config import load

@@ -34,7 +34,8 @@ def run(
     if configs.task_of(config) == "augment":
         from hearsay.cli import augment
 
-        return augment.summary(augment.run(config, out, ledger, anyway, _watch(as_json)), as_json, {})
+        augment.summary(augment.run(config, out, ledger, anyway, _watch(as_json)), as_json, {})
+        return
     settings = configs.load(config)
     for warning in plan.make(settings.plan_request()).warnings:
         warn(warning)
@@ -71,7 +72,8 @@ def demo(
         from hearsay.demo import clinic_show
 
         there, measured = clinic_show.play(out, seed, _watch(as_json))
-        return augment.summary(runs.open_run(there), as_json, measured)
+        augment.summary(runs.open_run(there), as_json, measured)
+        return
     from hearsay.demo import show
 
     here, found = show.play(out, seed, _watch(as_json))
@@ -125,7 +127,8 @@ def evaluate(
         from hearsay import measure_augment
         from hearsay.cli import augment
 
-        return augment.summary(here, as_json, measure_augment.evaluate(here, _watch(as_json)))
+        augment.summary(here, as_json, measure_augment.evaluate(here, _watch(as_json)))
+        return
     found = measure.evaluate(here, _watch(as_json), completions=completions)
     page.write(here)
     if as_json:

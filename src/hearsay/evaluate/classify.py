@@ -67,5 +67,7 @@ def measured(truth: Ids, said: Ids, labels: int, seed: int = 0) -> dict[str, Any
         draws.append(list(figures(truth[rows], said[rows], labels).to_json().values()))
     low, high = np.quantile(np.array(draws), [0.025, 0.975], axis=0)
     names = list(found)
-    found["interval"] = {name: [round(float(a), 4), round(float(b), 4)] for name, a, b in zip(names, low, high, strict=True)}
+    found["interval"] = {
+        name: [round(float(a), 4), round(float(b), 4)] for name, a, b in zip(names, low, high, strict=True)
+    }
     return found

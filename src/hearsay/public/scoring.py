@@ -92,8 +92,9 @@ def stepped(scorer: Scorer, gradient: Floats, units: int, rate: float) -> Scorer
 
 
 def floored(shares: Floats) -> Floats:
-    found: Floats = np.maximum(shares, LEAST_SHARE)
-    return found / found.sum()
+    least = np.maximum(shares, LEAST_SHARE)
+    found: Floats = least / least.sum()
+    return found
 
 
 def from_votes(noisy: Floats, asked: npt.NDArray[np.float32], answer: str) -> Scorer:

@@ -27,14 +27,15 @@ class Chosen:
 
 def tempered(shares: Floats, power: float) -> Floats:
     """Shares drawn towards even ones: a rare label needs more texts to be learnt than its share."""
-    found: Floats = np.where(shares > 0, np.maximum(shares, 1e-12) ** power, 0.0)
-    return found / found.sum()
+    drawn = np.where(shares > 0, np.maximum(shares, 1e-12) ** power, 0.0)
+    found: Floats = drawn / drawn.sum()
+    return found
 
 
 def quotas(shares: Floats, texts: int) -> Ids:
     """Whole numbers that add up to `texts`, by largest remainder."""
     exact = shares / shares.sum() * texts
-    found = np.floor(exact).astype(np.int64)
+    found: Ids = np.floor(exact).astype(np.int64)
     for label in np.argsort(-(exact - found), kind="stable")[: texts - int(found.sum())]:
         found[label] += 1
     return found

@@ -30,7 +30,8 @@ class Space:
 
     def place(self, vector: npt.NDArray[np.float32]) -> Floats:
         """[dimensions] of one private text, computed alone (see Encoder.alone)."""
-        return self._clipped(((vector.astype(np.float64) - self.centre) @ self.directions)[None])[0]
+        found: Floats = self._clipped(((vector.astype(np.float64) - self.centre) @ self.directions)[None])[0]
+        return found
 
     def _clipped(self, found: Floats) -> Floats:
         lengths: Floats = np.linalg.norm(found, axis=1, keepdims=True) / self.radius

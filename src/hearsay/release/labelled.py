@@ -71,7 +71,9 @@ class Asker:
         def votes() -> BoundedSum:
             return self._summed(ONE_UNIT, width, lambda note: np.ones(1), width)
 
-        return self._ask("tutor: histogram of labels", ONE_UNIT, (1, width), share, votes, self.units.labels)[0]
+        name = "tutor: histogram of labels"
+        noisy: Floats = self._ask(name, ONE_UNIT, (1, width), share, votes, self.units.labels)[0]
+        return noisy
 
     def means(self, space: Space, share: Fraction) -> Floats:
         """[labels, dimensions] noisy sums of places by label. Notes of unlisted labels contribute nothing."""
@@ -129,7 +131,7 @@ class Asker:
 
 
 def noise_of(share: Fraction) -> float:
-    """Standard deviation of the noise on one sum of sensitivity 1 that may cost this much: public, needed to read it."""
+    """Standard deviation of the noise on one sum of sensitivity 1 that may cost this much: public."""
     return float(plan.scale_for(ONE_UNIT, 1, share)) / STEPS
 
 
