@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hearsay.config_augment import Endpoint as Settings
 from hearsay.config_augment import Generator
 from hearsay.demo.endpoint import Server
 from hearsay.errors import ModelError
@@ -35,13 +36,14 @@ def serve(tiny_gpt2: LanguageModel) -> Iterator[Make]:
         server.server_close()
 
 
-def settings(url: str, **endpoint: object) -> Generator:
+def settings(url: str, **endpoint: object) -> tuple[Generator, Settings]:
     at = {"base_url": url, "pause": 0.0, "concurrency": 1, "timeout": 20, "retries": 2, **endpoint}
-    return Generator.model_validate({"backend": "endpoint", "model": "tiny", "tokens": 6, "endpoint": at})
+    writer = Generator.model_validate({"backend": "endpoint", "model": "tiny", "tokens": 6})
+    return writer, Settings.model_validate(at)
 
 
 def write(folder: Path, server: Server, **endpoint: object) -> list[str]:
-    return Endpoint(settings(server.url, **endpoint), folder).write(ASKED, lambda done, total: None)
+    return Endpoint(*settings(server.url, **endpoint), folder).write(ASKED, lambda done, total: None)
 
 
 def test_answers_come_in_order_and_a_rerun_asks_nothing(serve: Make, tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_answers_come_in_order_and_a_rerun_asks_nothing(serve: Make, tmp_path: P
 def test_trouble_that_passes_is_waited_out(serve: Make, tmp_path: Path, wrong: str) -> None:
     server = serve(lambda number: wrong if number in (1, 2) else None)
     pauses: list[float] = []
-    endpoint = Endpoint(settings(server.url, pause=0.5), tmp_path, sleep=pauses.append)
+    endpoint = Endpoint(*settings(server.url, pause=0.5), tmp_path, sleep=pauses.append)
     assert len(endpoint.write(ASKED, lambda done, total: None)) == 5
     assert server.asked == 7
     assert pauses == [0.5, 1.0], "pauses grow"
@@ -85,7 +87,7 @@ def test_no_server_at_all_is_told(serve: Make, tmp_path: Path) -> None:
     server.shutdown()
     server.server_close()
     with pytest.raises(ModelError, match=r"did not give an answer.*no connection"):
-        Endpoint(settings(url), tmp_path).write(ASKED, lambda done, total: None)
+        Endpoint(*settings(url), tmp_path).write(ASKED, lambda done, total: None)
 
 
 def test_a_refusal_is_not_tried_again(serve: Make, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _write(config: AugmentConfig, run: Run, progress: generator.Progress) -> lis
         return generator.from_files(settings.files, settings, labels)
     asked = generator.requests(settings, labels, seed)
     if settings.backend == "endpoint":
-        texts = Endpoint(settings, run.home / "responses").write(asked, progress)
+        texts = Endpoint(settings, config.endpoint, run.home / "responses").write(asked, progress)
     else:
         source = settings.model if settings.backend == "local" else str(_student(Path(settings.model), run))
         lm = models.load(source, device=stages.pick_device(config.compute.device))

@@ -290,6 +290,6 @@ def _setting(text: str, description: str | None) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, float) and value < 1e-3:
+    if isinstance(value, float) and 0 < value < 1e-3:
         return f"{value:.1e}"  # YAML 1.1 reads 1e-06 as a string, 1.0e-06 as a number
     return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")

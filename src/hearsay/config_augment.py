@@ -13,7 +13,7 @@ from hearsay.accounting import plan_augment
 from hearsay.config import Compute, Positive, Privacy, Share, _Section
 
 OTHER = "other"
-PROMPT = "Please write a short note from the field of {label}.\n\n"
+PROMPT = "Please write a short note from the field of {label}: "
 
 
 class LabelledData(_Section):
@@ -45,7 +45,7 @@ class LabelledData(_Section):
 class Endpoint(_Section):
     """An OpenAI-compatible server: vLLM, Ollama, a vendor. It sees prompts, and prompts hold no private text."""
 
-    base_url: str = Field("http://127.0.0.1:8000/v1", description="address of the server")
+    base_url: str = Field("http://127.0.0.1:8000/v1", description="for backend endpoint: address of the server")
     key_variable: str = Field("OPENAI_API_KEY", description="environment variable that holds the key, if one is needed")
     concurrency: Positive = Field(4, description="requests under way at a time")
     timeout: float = Field(60.0, gt=0, description="seconds to wait for one answer")
@@ -71,7 +71,6 @@ class Generator(_Section):
     least_words: Positive = Field(8, description="shorter texts are thrown away")
     temperature: float = Field(0.9, ge=0, description="0 takes the likeliest token each time")
     top_p: Share = Field(0.95, description="sample from the likeliest tokens up to this mass")
-    endpoint: Endpoint = Field(default_factory=lambda: Endpoint.model_validate({}), description="for backend endpoint")
 
     @model_validator(mode="after")
     def _backend(self) -> "Generator":
@@ -122,6 +121,7 @@ class AugmentConfig(_Section):
     data: LabelledData
     privacy: Privacy
     generator: Generator = Field(default_factory=lambda: Generator.model_validate({}))
+    endpoint: Endpoint = Field(default_factory=lambda: Endpoint.model_validate({}))
     discriminator: Discriminator = Field(default_factory=lambda: Discriminator.model_validate({}))
     tutor: Tutor = Field(default_factory=lambda: Tutor.model_validate({}))
     selection: Selection = Field(default_factory=lambda: Selection.model_validate({}))

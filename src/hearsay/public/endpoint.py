@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hearsay.config_augment import Endpoint as Settings
 from hearsay.config_augment import Generator
 from hearsay.errors import ModelError
 from hearsay.public.generator import Progress, Request
@@ -81,16 +82,17 @@ class Endpoint:
     def __init__(
         self,
         settings: Generator,
+        at: Settings,
         folder: Path,
         *,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings, self.at, self.sleep = settings, settings.endpoint, sleep
+        self.settings, self.at, self.sleep = settings, at, sleep
         name = hashlib.sha256(f"{self.at.base_url} {settings.model}".encode()).hexdigest()[:16]
         self.answers = Answers(folder / f"responses-{name}.jsonl")
         self.pace = Pace(self.at.per_minute, sleep, clock)
-        self.client = _client(settings)
+        self.client = _client(at)
         self.stop = threading.Event()
 
     def write(self, asked: Sequence[Request], progress: Progress) -> list[str]:
@@ -133,7 +135,7 @@ class Endpoint:
         dearest = self.settings.tokens * self.at.price_out / MILLION * self.at.concurrency
         if spent + dearest > most:
             raise ModelError(
-                f"the answers so far cost {spent:.4g} and the next could pass generator.endpoint.most_cost ({most:g}); "
+                f"the answers so far cost {spent:.4g} and the next could pass endpoint.most_cost ({most:g}); "
                 "what was answered is kept: raise the limit, or lower generator.texts"
             )
 
@@ -210,13 +212,11 @@ def _whole(text: str) -> str:
     return text[: end + 1] if end > 0 else text
 
 
-def _client(settings: Generator) -> Any:
+def _client(at: Settings) -> Any:
     try:
         import openai
     except ImportError:
         raise ModelError("backend endpoint needs the openai package; type: pip install 'hearsay[endpoint]'") from None
-    key = os.environ.get(settings.endpoint.key_variable) or "none-needed"
+    key = os.environ.get(at.key_variable) or "none-needed"
     # Its own retries are off: ours also cover broken answers, and one place must know how long to wait.
-    return openai.OpenAI(
-        base_url=settings.endpoint.base_url, api_key=key, timeout=settings.endpoint.timeout, max_retries=0
-    )
+    return openai.OpenAI(base_url=at.base_url, api_key=key, timeout=at.timeout, max_retries=0)
