@@ -6,7 +6,7 @@ units and sentences are *declared*: hearsay never counts private rows for you, b
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -16,6 +16,7 @@ from hearsay.accounting import plan
 from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
 
+FILES = ("private", "public", "holdout", "files")  # settings that name files
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -225,10 +226,34 @@ class Config(_Section):
         )
 
 
+class Budgeted(Protocol):
+    """Settings of any task: what a ledger is opened for."""
+
+    @property
+    def privacy(self) -> Privacy: ...
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
 def load(path: Path) -> Config:
     """Reads and checks a YAML file; relative data paths are relative to that file."""
+    return parse(_read(path), path.parent, str(path))
+
+
+def load_as(kind: type[Kind], path: Path) -> Kind:
+    """The same for the settings of another task."""
+    return parse_as(kind, _read(path), path.parent, str(path))
+
+
+def task_of(path: Path) -> str:
+    """Which task a config is for; what is wrong with the rest of it is told by `load` or `load_as`."""
+    return str(_mapping(_read(path), str(path)).get("task", "generate"))
+
+
+def _read(path: Path) -> str:
     try:
-        return parse(path.read_text(encoding="utf-8"), path.parent, str(path))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         fault = f"no config at {path}; type `hearsay init DIR` to write one"
     except OSError as error:
@@ -239,11 +264,15 @@ def load(path: Path) -> Config:
 
 
 def parse(text: str, folder: Path, name: str = "config") -> Config:
+    return parse_as(Config, text, folder, name)
+
+
+def parse_as(kind: type[Kind], text: str, folder: Path, name: str = "config") -> Kind:
     body = _mapping(text, name)
     try:
-        config = Config.model_validate(body)
+        config = kind.model_validate(body)
     except ValidationError as error:
-        raise ConfigError(f"{name}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
+        raise ConfigError(f"{name}:\n" + "\n".join(_explain(item, kind) for item in error.errors())) from None
     return _resolved(config, folder)
 
 
@@ -262,34 +291,36 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     return body
 
 
-def to_yaml(config: Config) -> str:
+def to_yaml(config: BaseModel) -> str:
     """Every setting as it is used, defaults and full paths included: what a run directory keeps."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
-def _resolved(config: Config, folder: Path) -> Config:
-    def absolute(paths: list[Path]) -> list[Path]:
-        return [(folder / path).resolve() for path in paths]
+def _resolved(config: Kind, folder: Path) -> Kind:
+    def absolute(section: Any) -> dict[str, Any]:
+        """Lists of paths in a section, relative to the config's folder."""
+        lists = {name: value for name, value in section if isinstance(value, list) and name in FILES}
+        return {name: [(folder / path).resolve() for path in paths] for name, paths in lists.items()}
 
-    files = {name: absolute(getattr(config.data, name)) for name in ("private", "public", "holdout")}
-    data = config.data.model_copy(update=files)
-    privacy = config.privacy
-    if privacy.secrets and not privacy.secrets.is_absolute():
-        privacy = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
-    return config.model_copy(update={"data": data, "privacy": privacy})
+    found = {name: value for name, value in config if isinstance(value, BaseModel)}
+    update: dict[str, Any] = {name: value.model_copy(update=absolute(value)) for name, value in found.items()}
+    privacy = found["privacy"]
+    if isinstance(privacy, Privacy) and privacy.secrets and not privacy.secrets.is_absolute():
+        update["privacy"] = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
+    return config.model_copy(update=update)
 
 
-def _explain(item: Any) -> str:
+def _explain(item: Any, kind: type[BaseModel]) -> str:
     where = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(where.split(".")[-1], _keys(item["loc"][:-1]), n=1, cutoff=0.4)
+        near = difflib.get_close_matches(where.split(".")[-1], _keys(item["loc"][:-1], kind), n=1, cutoff=0.4)
         return f"  {where}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")
     got = "" if item["type"] == "missing" else f" (got {item['input']!r})"
     return f"  {where or 'settings'}: {item['msg'].removeprefix('Value error, ')}{got if where else ''}"
 
 
-def _keys(path: tuple[Any, ...]) -> list[str]:
-    section: Any = Config
+def _keys(path: tuple[Any, ...], kind: type[BaseModel]) -> list[str]:
+    section: Any = kind
     for part in path:
         section = _section(section.model_fields[part].annotation)
     return list(section.model_fields)
@@ -303,13 +334,13 @@ def _section(kind: Any) -> type[BaseModel] | None:
     return None
 
 
-def commented_yaml(values: dict[str, Any]) -> str:
+def commented_yaml(values: dict[str, Any], task: type[BaseModel] = Config) -> str:
     """A config file with every setting, its default and its meaning; `values` fills what has no default.
 
     A section that is off unless it is there (baseline) is written as comments.
     """
     lines = []
-    for name, info in Config.model_fields.items():
+    for name, info in task.model_fields.items():
         kind = _section(info.annotation)
         if kind is None:
             lines.append(_setting(f"{name}: {_scalar(values.get(name, info.default))}", info.description))

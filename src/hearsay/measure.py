@@ -17,7 +17,7 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.baselines.unprotected import FILE as PRIVATE_FILE
 from hearsay.baselines.unprotected import Training, blacklist, known_secrets, private_adapter
-from hearsay.config import Config
+from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput
 from hearsay.evaluate.phrases import phrase_table, reach
 from hearsay.evaluate.text import Scores, gap_closed, score
@@ -115,7 +115,7 @@ def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | 
     return phrase_table(reach(base, _partition(config, run, base), secrets(config)), ledger).to_json()
 
 
-def secrets(config: Config) -> list[str]:
+def secrets(config: Budgeted) -> list[str]:
     path = config.privacy.secrets
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] if path else []
 

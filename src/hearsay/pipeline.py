@@ -24,7 +24,7 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.baselines import methods as baselines
-from hearsay.config import Config
+from hearsay.config import Budgeted, Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.moves import frame_of, moves
@@ -102,7 +102,7 @@ def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
 
 
 def open_ledger(
-    config: Config, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
+    config: Budgeted, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
 ) -> Ledger:
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
@@ -123,7 +123,32 @@ def open_ledger(
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
 
-def check_left(config: Config, ledger: Ledger, run_id: str) -> None:
+def answerable(
+    config: Budgeted,
+    run: Run,
+    sketch: tuple[bytes, ...],
+    *,
+    research: bool = False,
+    schedule: tuple[SubsampledGaussian, ...] = (),
+    check: bool = True,
+) -> Ledger:
+    """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
+    begun = run.ledger.exists()
+    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
+    try:
+        identity.remember(ledger.id, ledger.path, sketch)
+    except LedgerError:
+        ledger.close()
+        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+            run.ledger.unlink()
+        raise
+    if check:
+        check_left(config, ledger, run.id)
+    ledger.register(run.id, run.folder)
+    return ledger
+
+
+def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
     """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
     allowed = ledger.budget
     own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
@@ -147,19 +172,11 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         partition = make_partition(config, lm, run.private / "shards")
     block = config.compute.block or BLOCKS.get(device.type, 16)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
-    begun = run.ledger.exists()
-    schedule = () if begun else committed(config, len(stack.top.layout.outputs()))
-    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
-    try:
-        identity.remember(ledger.id, ledger.path, partition.sketch)
-    except LedgerError:
-        ledger.close()
-        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
-            run.ledger.unlink()
-        raise
-    if config.baseline is None and not ledger.budget.schedule:  # a schedule is checked event by event
-        check_left(config, ledger, run.id)
-    ledger.register(run.id, run.folder)
+    schedule = () if run.ledger.exists() else committed(config, len(stack.top.layout.outputs()))
+    # What is charged whole, or was committed in the first row, is looked at there and not beforehand.
+    sampled_only = config.share_of_updates == 1 and config.updates.sample < 1
+    check = config.baseline is None and not sampled_only
+    ledger = answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)

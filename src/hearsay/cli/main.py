@@ -87,7 +87,7 @@ def _print_place(error: Exception) -> None:
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder for hearsay.yaml; made if missing.")],
-    task: Annotated[str, typer.Option(help="What to make: generate (a language model).")] = "generate",
+    task: Annotated[str, typer.Option(help="generate (a language model) or augment (a labelled corpus).")] = "generate",
     as_json: Json = False,
 ) -> None:
     """Write a commented config to start from."""

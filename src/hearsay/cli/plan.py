@@ -38,6 +38,9 @@ def plan(
     from hearsay.accounting import plan as plans
 
     given = {key: value for key, value in locals().items() if value is not None}
+    if config is not None and _labelled(config, {*given} - {"config", "as_json", "dataclasses", "plans"}):
+        _plan_corpus(config, as_json)
+        return
     base = plans.Request()
     if config is not None:
         from hearsay.config import load
@@ -51,6 +54,29 @@ def plan(
         print_json(made.to_json())
     else:
         _show(made)
+
+
+def _labelled(config: Path, flags: set[str]) -> bool:
+    """Whether the config is for a labelled corpus, whose plan follows from the config alone."""
+    from hearsay.config import task_of
+    from hearsay.errors import BadInput
+
+    found = task_of(config) == "augment"
+    if found and flags:
+        raise BadInput(f"--{sorted(flags)[0]} does not go with task: augment; set it in {config}")
+    return found
+
+
+def _plan_corpus(config: Path, as_json: bool) -> None:
+    from hearsay.cli import augment
+
+    made = augment.plan(config)
+    for warning in made.warnings:
+        warn(warning)
+    if as_json:
+        print_json(made.to_json())
+    else:
+        augment.show_plan(made)
 
 
 def _show(made: Any) -> None:

@@ -31,6 +31,11 @@ def run(
     from hearsay import config as configs
     from hearsay.accounting import identity, plan
 
+    if configs.task_of(config) == "augment":
+        from hearsay.cli import augment
+
+        augment.summary(augment.run(config, out, ledger, anyway, _watch(as_json)), as_json, {})
+        return
     settings = configs.load(config)
     for warning in plan.make(settings.plan_request()).warnings:
         warn(warning)
@@ -53,14 +58,22 @@ def run(
 @app.command()
 def demo(
     out: Out = Path("runs/demo"),
-    task: Annotated[str, typer.Option(help="generate: a language model.")] = "generate",
-    seed: Annotated[int, typer.Option(help="Another seed: other simulated customers.")] = 0,
+    task: Annotated[str, typer.Option(help="generate: a language model; augment: a labelled corpus.")] = "generate",
+    seed: Annotated[int, typer.Option(help="Another seed: other simulated customers or patients.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """The whole method on the embedded model and a simulated airline, on a CPU, in minutes."""
-    if task != "generate":
-        raise BadInput(f"--task is {task!r}; need generate")
+    """The whole method on the embedded model and a simulated airline or clinic, on a CPU, in minutes."""
+    if task not in ("generate", "augment"):
+        raise BadInput(f"--task is {task!r}; need generate or augment")
     from hearsay import run as runs
+
+    if task == "augment":
+        from hearsay.cli import augment
+        from hearsay.demo import clinic_show
+
+        there, measured = clinic_show.play(out, seed, _watch(as_json))
+        augment.summary(runs.open_run(there), as_json, measured)
+        return
     from hearsay.demo import show
 
     here, found = show.play(out, seed, _watch(as_json))
@@ -109,10 +122,17 @@ def evaluate(
 ) -> None:
     """Perplexity, BLEU and leaks of the student beside its references. Reads private hold-out: for your eyes only."""
     from hearsay import measure
+    from hearsay.config import task_of
     from hearsay.report import page
     from hearsay.run import open_run
 
     here = open_run(where)
+    if task_of(here.folder / "config.yaml") == "augment":
+        from hearsay import measure_augment
+        from hearsay.cli import augment
+
+        augment.summary(here, as_json, measure_augment.evaluate(here, _watch(as_json)))
+        return
     found = measure.evaluate(here, _watch(as_json), completions=completions)
     page.write(here)
     if as_json:
