@@ -38,4 +38,46 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
             file.write(json.dumps({"user": row["user"], "text": row["text"]}) + "\n")
 
 
-PREPARE = {"sgd": sgd}
+def sgd_rehearsal(data: Path, out: Path) -> dict[str, Any]:
+    """The dev dialogues alone, split as the private ones will be: nobody of the training split is looked at."""
+    rows = list(_jsonl(data / "sgd-dev.jsonl.xz"))
+    users = sorted({row["user"] for row in rows})
+    part = {user: "holdout" if i % 10 == 0 else "public" if i % 10 == 1 else "private" for i, user in enumerate(users)}
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("private", "public", "holdout"):
+        _write(out / f"{name}.jsonl", (row for row in rows if part[row["user"]] == name))
+    units = sum(name == "private" for name in part.values())
+    return {name: [str(out / f"{name}.jsonl")] for name in ("private", "public", "holdout")} | {
+        "units": units,
+        "sentences": round(units * 12.5),  # rows of at least 8 tokens a dialogue, as in the training split
+        "mean_tokens": 16,
+        "cap": 50,
+    }
+
+
+def airline(data: Path, out: Path) -> dict[str, Any]:
+    """The demo's simulated customers."""
+    return _airline(out, seed=0, private=2400)
+
+
+def airline_rehearsal(data: Path, out: Path) -> dict[str, Any]:
+    """Other simulated customers, a quarter of them."""
+    return _airline(out, seed=1000, private=600)
+
+
+def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
+    from hearsay.demo.airline import write_corpus
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_corpus(out, private_customers=private, public_customers=400, holdout_customers=60, seed=seed)
+    return {name: [str(out / f"{name}.jsonl")] for name in ("private", "public", "holdout")} | {
+        "units": private,
+        "sentences": 5 * private,
+        "mean_tokens": 26,
+        "cap": 5,
+        "max_tokens": 32,
+    }
+
+
+PREPARE = {"sgd": sgd, "airline": airline}
+REHEARSE = {"sgd": sgd_rehearsal, "airline": airline_rehearsal}  # public text that plays the private one

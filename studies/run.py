@@ -18,10 +18,12 @@ from typing import Any
 
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from hearsay import lm as models
 from hearsay import pipeline, run
 from hearsay.adapter_files import merged
+from hearsay.baselines import unprotected
 from hearsay.config import Config
 from hearsay.evaluate.references import ensemble_perplexity, train_private
 from hearsay.evaluate.text import bleu_scores, gap_closed
@@ -44,8 +46,8 @@ def main() -> None:
         wanted = not given.only or name in given.only
         if name in results["cells"] or not wanted or time.monotonic() > ends:
             continue
-        settings = _merge(study["base"], cell or {})
-        results["cells"][name] = _cell(name, settings, files, given)
+        settings = merge(study["base"], cell or {})
+        results["cells"][name] = cell(name, settings, files, given)
         results_path.write_text(json.dumps(results, indent=1))
         print(name, json.dumps({k: v for k, v in results["cells"][name].items() if k != "settings"}), flush=True)
 
@@ -61,11 +63,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     mixed = {**base, **over}
     for key in base.keys() & over.keys():
         if isinstance(base[key], dict) and isinstance(over[key], dict):
-            mixed[key] = _merge(base[key], over[key])
+            mixed[key] = merge(base[key], over[key])
     return mixed
 
 
@@ -73,9 +75,10 @@ def _device() -> str:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
 
 
-def _cell(name: str, settings: dict[str, Any], files: dict[str, str], given: argparse.Namespace) -> dict[str, Any]:
+def cell(name: str, settings: dict[str, Any], files: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+    """One run and what was measured of it. `given` has the model and the folder (out)."""
     measure = settings.pop("measure", {})
-    settings = _merge(settings, {"model": given.model, "data": files, "privacy": {"corpus": name}})
+    settings = merge(settings, {"model": given.model, "data": files, "privacy": {"corpus": name}})
     config = Config.model_validate(settings)
     folder = given.out / "cells" / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +100,9 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
     texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
     rows = [row for row in models.encode(work.lm, texts, data.max_tokens) if len(row) >= data.min_tokens]
     adapters = {"public_pseudo": pipeline.warmed_up(work)}
-    for number in range(config.ask.rounds):
+    if config.baseline is None:
+        adapters |= {"updates": _stored(work, "updates")} if config.share_of_updates else {}
+    for number in range(0 if config.baseline else config.rounds_of_answers):
         adapters[f"round_{number + 1}"] = _stored(work, f"student-{number}")
     if "private" in measure:
         adapters["private"] = train_private(work.lm, work.partition, work.stack.shape, **measure["private"])
@@ -105,7 +110,8 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
     ppl = {"public": _perplexity(work.lm, rows, data.prefix_tokens)}
     for name, adapter in adapters.items():
         ppl[name] = _perplexity(merged(work.lm, work.stack.top, adapter), rows, data.prefix_tokens)
-    ppl["student"] = ppl[f"round_{config.ask.rounds}"]
+    student = _student(work, config, adapters)
+    ppl["student"] = _perplexity(student, rows, data.prefix_tokens)
     found: dict[str, Any] = {"ppl": {k: round(v, 3) for k, v in ppl.items()}, "gap_closed": gap_closed(ppl)}
     if measure.get("ensemble"):
         store = pipeline.train_teachers(work, adapters["public_pseudo"], 0)
@@ -113,10 +119,18 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
         found["ensemble_ppl"] = ensemble_perplexity(work.stack, store, some, data.prefix_tokens)
         found["ensemble_base_ppl"] = _perplexity(work.lm, some, data.prefix_tokens)
     if measure.get("bleu"):
-        found["bleu4"] = _bleu(
-            merged(work.lm, work.stack.top, adapters[f"round_{config.ask.rounds}"]), rows[:1000], config
-        )
+        found["bleu4"] = _bleu(student, rows[:1000], config)
     return found
+
+
+def _student(work: pipeline.Work, config: Config, adapters: dict[str, torch.Tensor]) -> models.LanguageModel:
+    """The cell's own model. A baseline's is the folder that it released, or internal/'s, which is NOT PRIVATE."""
+    if config.baseline is None:
+        taught = [name for name in adapters if name == "updates" or name.startswith("round_")]
+        return merged(work.lm, work.stack.top, adapters[taught[-1]])
+    if config.baseline.protects:
+        return models.load(str(work.run.release / "student"), device=work.lm.device, dtype=work.lm.model.dtype)
+    return merged(work.lm, work.stack.top, load_file(work.run.internal / unprotected.FILE)["value"])
 
 
 def _stored(work: pipeline.Work, name: str) -> torch.Tensor:

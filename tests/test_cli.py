@@ -101,7 +101,7 @@ def test_help_names_the_verbs_and_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True
     )
     assert done.stderr.strip() == "[]"
-    for verb in ("plan", "doctor", "init", "ledger"):
+    for verb in ("plan", "doctor", "init", "ledger", "audit"):
         assert verb in done.stdout
 
 

@@ -160,3 +160,21 @@ def test_the_margins_are_wider_than_the_float_errors_of_the_proof() -> None:
 def test_impossible_scales_are_refused(scale: int) -> None:
     with pytest.raises(ConfigError, match="grid steps"):
         rounded_normal(Fraction(scale), 10)
+
+
+def test_two_forks_of_one_process_draw_different_noise() -> None:
+    """A generator inside the process, however seeded, would go on alike in both; the operating system does not."""
+    drawn = []
+    for _ in range(2):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            for sample in (rounded_normal, discrete_laplace):
+                os.write(writer, sample(Fraction(10**6), 8).tobytes())
+            os._exit(0)
+        os.waitpid(child, 0)
+        drawn.append(np.frombuffer(os.read(reader, 128), dtype=np.int64))
+        os.close(reader)
+        os.close(writer)
+    assert drawn[0].size == 16
+    assert not any(np.array_equal(drawn[0][part], drawn[1][part]) for part in (slice(8), slice(8, 16)))

@@ -18,14 +18,15 @@ def write_peft(lm: LanguageModel, top: StackedTop, adapter: Tensor, folder: Path
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {}
     for slot, a, b in _pairs(top, adapter):
-        key = f"base_model.model.{_place(top, slot)}"
+        key = f"base_model.model.{place(top, slot)}"
         tensors[f"{key}.lora_A.weight"] = a.T.contiguous()  # PEFT keeps both as nn.Linear does: [out, in]
         tensors[f"{key}.lora_B.weight"] = b.T.contiguous()
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    (folder / "adapter_config.json").write_text(json.dumps(_config(lm, top), indent=2) + "\n", encoding="utf-8")
+    (folder / "adapter_config.json").write_text(json.dumps(peft_settings(lm, top), indent=2) + "\n", encoding="utf-8")
 
 
-def _config(lm: LanguageModel, top: StackedTop) -> dict[str, Any]:
+def peft_settings(lm: LanguageModel, top: StackedTop) -> dict[str, Any]:
+    """The adapter's shape in PEFT's words."""
     shape, split = top.layout.shape, top.split
     return {
         "peft_type": "LORA",
@@ -48,14 +49,15 @@ def merged(lm: LanguageModel, top: StackedTop, adapter: Tensor) -> LanguageModel
     model = copy.deepcopy(lm.model)
     with torch.no_grad():
         for slot, a, b in _pairs(top, adapter):
-            layer = model.get_submodule(_place(top, slot))
+            layer = model.get_submodule(place(top, slot))
             change = top.layout.scale * (a @ b)
             change = change.T if isinstance(layer, nn.Linear) else change
             layer.weight.copy_(layer.weight.float() + change.to(layer.weight.device))
     return LanguageModel(model=model, tokenizer=lm.tokenizer, source=lm.source)
 
 
-def _place(top: StackedTop, slot: Slot) -> str:
+def place(top: StackedTop, slot: Slot) -> str:
+    """The adapted layer's name in the whole model."""
     return f"{top.split.prefix}.{top.split.first + slot.block}.{slot.name}"
 
 

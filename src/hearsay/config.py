@@ -6,14 +6,17 @@ units and sentences are *declared*: hearsay never counts private rows for you, b
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hearsay import dimensions
 from hearsay.accounting import plan
+from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
 
+FILES = ("private", "public", "holdout", "files")  # settings that name files
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -69,6 +72,9 @@ class Adapter(_Section):
 
     rank: Positive = Field(8, description="rank of an adapter")
     blocks: Positive = Field(2, description="how many top blocks of the model carry adapters")
+    basis: Literal["public", "random"] = Field(
+        "public", description="where adapters read their input: along the public model's main directions, or anywhere"
+    )
 
 
 class Teachers(_Section):
@@ -80,8 +86,11 @@ class Teachers(_Section):
 
 
 class Ask(_Section):
-    recipe: Literal["seqpate", "hellinger"] = Field("hellinger", description="seqpate (the paper), hellinger (better)")
-    rounds: Positive = Field(1, description="hellinger: rounds on the student's own text, teachers restarted from it")
+    recipe: Literal["seqpate", "hellinger", "updates", "mixed"] = Field(
+        "hellinger",
+        description="seqpate (the paper), hellinger (better answers), updates, mixed (updates, then answers)",
+    )
+    rounds: Positive = Field(1, description="rounds of answers, on the student's own text, teachers restarted from it")
     sentences: Positive = Field(1000, description="sentences per round, completed from public prefixes, to ask about")
     questions: Positive = Field(6000, description="positions asked per round, spread over those sentences")
     candidates: Annotated[int, Field(ge=2)] = Field(64, description="most candidate tokens per question (top-k)")
@@ -104,9 +113,27 @@ class Ask(_Section):
     def _recipes(self) -> "Ask":
         if self.recipe == "seqpate" and (self.clip is not None or self.rounds != 1):
             raise ValueError("recipe seqpate asks one round without clip; remove them or use recipe hellinger")
-        if self.recipe == "hellinger" and (self.noise == "laplace" or self.aggregate == "vote"):
+        if self.recipe != "seqpate" and (self.noise == "laplace" or self.aggregate == "vote"):
             raise ValueError("noise laplace and aggregate vote belong to recipe seqpate")
         return self
+
+
+class Updates(_Section):
+    """Rounds in which every unit says how it would move the student: recipes updates and mixed."""
+
+    rounds: Positive = Field(60, description="how often; the noise of each grows with the root of it")
+    share: Share = Field(0.8, description="mixed: share of the budget for updates; answers get the rest")
+    sample: Share = Field(
+        1.0, description="chance of a unit to take part in a round; below 1: faster, a little noisier"
+    )
+    rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
+    pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
+    local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
+    local_rate: float = Field(1e-3, gt=0, description="learning rate of these steps, where there are several")
+    clip: float = Field(1.0, gt=0, description="norm that a unit's update is cut to")
+    optimiser: Literal["adam", "momentum"] = Field("adam", description="what turns noisy updates into the student")
+    learning_rate: float = Field(1e-2, gt=0, description="of that")
+    average: Share = Field(0.25, description="the student is the mean over this last part of the rounds")
 
 
 class Student(_Section):
@@ -138,8 +165,10 @@ class Config(_Section):
     adapter: Adapter = Field(default_factory=lambda: Adapter.model_validate({}))
     teachers: Teachers
     ask: Ask = Field(default_factory=lambda: Ask.model_validate({}))
+    updates: Updates = Field(default_factory=lambda: Updates.model_validate({}))
     student: Student = Field(default_factory=lambda: Student.model_validate({}))
     compute: Compute = Field(default_factory=lambda: Compute.model_validate({}))
+    baseline: Baseline | None = Field(None, description="a baseline instead of teachers (docs/baselines.md)")
 
     @model_validator(mode="after")
     def _together(self) -> "Config":
@@ -150,7 +179,32 @@ class Config(_Section):
                 f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
                 "the start token; raise teachers.row_tokens or lower data.max_tokens"
             )
+        if self.baseline is not None:
+            self._fits(self.baseline)
         return self
+
+    @property
+    def share_of_updates(self) -> float:
+        """Of what this run may spend."""
+        return {"updates": 1.0, "mixed": self.updates.share}.get(self.ask.recipe, 0.0)
+
+    @property
+    def rounds_of_answers(self) -> int:
+        return 0 if self.ask.recipe == "updates" else self.ask.rounds
+
+    def _fits(self, baseline: Baseline) -> None:
+        if baseline.noisy and baseline.batch > self.data.units:
+            raise ValueError(
+                f"baseline.batch {baseline.batch} is more than data.units {self.data.units}; lower it (data.units "
+                "itself puts every unit into every step)"
+            )
+        if baseline.noisy and baseline.tokens < self.data.max_tokens + 1:
+            raise ValueError(
+                f"data.max_tokens {self.data.max_tokens} does not fit a row of {baseline.tokens} tokens with the start "
+                "token; raise baseline.tokens or lower data.max_tokens"
+            )
+        if baseline.method == "blacklist" and self.privacy.secrets is None:
+            raise ValueError("baseline.method blacklist replaces secrets; name a file of them in privacy.secrets")
 
     def plan_request(self) -> plan.Request:
         """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling."""
@@ -166,13 +220,40 @@ class Config(_Section):
             clip=self.ask.clip if isinstance(self.ask.clip, float) else None,
             candidates=self.ask.candidates,
             noise=self.ask.noise,
+            rounds=self.updates.rounds,
+            share=self.updates.share,
+            dimensions=dimensions.of_outputs(self.model, self.adapter.rank, self.adapter.blocks),
         )
+
+
+class Budgeted(Protocol):
+    """Settings of any task: what a ledger is opened for."""
+
+    @property
+    def privacy(self) -> Privacy: ...
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def load(path: Path) -> Config:
     """Reads and checks a YAML file; relative data paths are relative to that file."""
+    return parse(_read(path), path.parent, str(path))
+
+
+def load_as(kind: type[Kind], path: Path) -> Kind:
+    """The same for the settings of another task."""
+    return parse_as(kind, _read(path), path.parent, str(path))
+
+
+def task_of(path: Path) -> str:
+    """Which task a config is for; what is wrong with the rest of it is told by `load` or `load_as`."""
+    return str(_mapping(_read(path), str(path)).get("task", "generate"))
+
+
+def _read(path: Path) -> str:
     try:
-        return parse(path.read_text(encoding="utf-8"), path.parent, str(path))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         fault = f"no config at {path}; type `hearsay init DIR` to write one"
     except OSError as error:
@@ -183,11 +264,15 @@ def load(path: Path) -> Config:
 
 
 def parse(text: str, folder: Path, name: str = "config") -> Config:
+    return parse_as(Config, text, folder, name)
+
+
+def parse_as(kind: type[Kind], text: str, folder: Path, name: str = "config") -> Kind:
     body = _mapping(text, name)
     try:
-        config = Config.model_validate(body)
+        config = kind.model_validate(body)
     except ValidationError as error:
-        raise ConfigError(f"{name}:\n" + "\n".join(_explain(item) for item in error.errors())) from None
+        raise ConfigError(f"{name}:\n" + "\n".join(_explain(item, kind) for item in error.errors())) from None
     return _resolved(config, folder)
 
 
@@ -206,51 +291,65 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     return body
 
 
-def to_yaml(config: Config) -> str:
+def to_yaml(config: BaseModel) -> str:
     """Every setting as it is used, defaults and full paths included: what a run directory keeps."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
-def _resolved(config: Config, folder: Path) -> Config:
-    def absolute(paths: list[Path]) -> list[Path]:
-        return [(folder / path).resolve() for path in paths]
+def _resolved(config: Kind, folder: Path) -> Kind:
+    def absolute(section: Any) -> dict[str, Any]:
+        """Lists of paths in a section, relative to the config's folder."""
+        lists = {name: value for name, value in section if isinstance(value, list) and name in FILES}
+        return {name: [(folder / path).resolve() for path in paths] for name, paths in lists.items()}
 
-    files = {name: absolute(getattr(config.data, name)) for name in ("private", "public", "holdout")}
-    data = config.data.model_copy(update=files)
-    privacy = config.privacy
-    if privacy.secrets and not privacy.secrets.is_absolute():
-        privacy = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
-    return config.model_copy(update={"data": data, "privacy": privacy})
+    found = {name: value for name, value in config if isinstance(value, BaseModel)}
+    update: dict[str, Any] = {name: value.model_copy(update=absolute(value)) for name, value in found.items()}
+    privacy = found["privacy"]
+    if isinstance(privacy, Privacy) and privacy.secrets and not privacy.secrets.is_absolute():
+        update["privacy"] = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
+    return config.model_copy(update=update)
 
 
-def _explain(item: Any) -> str:
+def _explain(item: Any, kind: type[BaseModel]) -> str:
     where = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(where.split(".")[-1], _keys(item["loc"][:-1]), n=1, cutoff=0.4)
+        near = difflib.get_close_matches(where.split(".")[-1], _keys(item["loc"][:-1], kind), n=1, cutoff=0.4)
         return f"  {where}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")
     got = "" if item["type"] == "missing" else f" (got {item['input']!r})"
     return f"  {where or 'settings'}: {item['msg'].removeprefix('Value error, ')}{got if where else ''}"
 
 
-def _keys(path: tuple[Any, ...]) -> list[str]:
-    section: Any = Config
+def _keys(path: tuple[Any, ...], kind: type[BaseModel]) -> list[str]:
+    section: Any = kind
     for part in path:
-        section = section.model_fields[part].annotation
+        section = _section(section.model_fields[part].annotation)
     return list(section.model_fields)
 
 
-def commented_yaml(values: dict[str, Any]) -> str:
-    """A config file with every setting, its default and its meaning; `values` fills what has no default."""
+def _section(kind: Any) -> type[BaseModel] | None:
+    """The section that a field holds, an optional one too; none for a plain value."""
+    for one in (kind, *get_args(kind)):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            return one
+    return None
+
+
+def commented_yaml(values: dict[str, Any], task: type[BaseModel] = Config) -> str:
+    """A config file with every setting, its default and its meaning; `values` fills what has no default.
+
+    A section that is off unless it is there (baseline) is written as comments.
+    """
     lines = []
-    for name, info in Config.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            lines += ["", f"{name}:"]
-            for key, field in kind.model_fields.items():
-                given = values.get(name, {}).get(key, None if field.is_required() else field.default)
-                lines.append(_setting(f"  {key}: {_scalar(given)}", field.description))
-        else:
+    for name, info in task.model_fields.items():
+        kind = _section(info.annotation)
+        if kind is None:
             lines.append(_setting(f"{name}: {_scalar(values.get(name, info.default))}", info.description))
+            continue
+        off = "# " if info.default is None and name not in values else ""
+        lines += ["", _setting(f"{off}{name}:", info.description) if off else f"{name}:"]
+        for key, field in kind.model_fields.items():
+            given = values.get(name, {}).get(key, None if field.is_required() else field.default)
+            lines.append(_setting(f"{off}  {key}: {_scalar(given)}", field.description))
     return "\n".join(lines).lstrip() + "\n"
 
 
@@ -259,6 +358,6 @@ def _setting(text: str, description: str | None) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, float) and value < 1e-3:
+    if isinstance(value, float) and 0 < value < 1e-3:
         return f"{value:.1e}"  # YAML 1.1 reads 1e-06 as a string, 1.0e-06 as a number
     return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")

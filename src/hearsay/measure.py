@@ -4,10 +4,9 @@ Everything here reads private hold-out text, so it goes to internal/ and is for 
 """
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 
 from hearsay import config as configs
@@ -16,10 +15,11 @@ from hearsay import stages
 from hearsay.accounting import identity
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
-from hearsay.config import Config
+from hearsay.baselines.unprotected import FILE as PRIVATE_FILE
+from hearsay.baselines.unprotected import Training, blacklist, known_secrets, private_adapter
+from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput
 from hearsay.evaluate.phrases import phrase_table, reach
-from hearsay.evaluate.references import train_private
 from hearsay.evaluate.text import Scores, gap_closed, score
 from hearsay.lm import LanguageModel
 from hearsay.private.shards import is_finished, open_partition
@@ -29,9 +29,7 @@ from hearsay.run import Run, write_text
 from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
 
-PRIVATE_SENTENCES = 20_000  # of the private reference: enough for its adapter, whatever the corpus holds
-PRIVATE_ROWS = 8
-PRIVATE_STEPS = 400
+PRIVATE_STEPS = Training().steps
 FILE = "evaluation.json"
 
 
@@ -45,7 +43,7 @@ def evaluate(
 
 def _evaluate(run: Run, watch: Any, completions: int, rows: int, steps: int) -> dict[str, Any]:
     config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
-    if not (run.release / "student").is_dir():
+    if not (run.release / "student").is_dir() and not unprotected(config, run):
         raise BadInput(f"{run.folder} has no finished student; type `hearsay run CONFIG --out {run.folder}` first")
     if not config.data.holdout:
         raise BadInput("nothing to measure on: name files of held-out units in data.holdout")
@@ -59,9 +57,10 @@ def _evaluate(run: Run, watch: Any, completions: int, rows: int, steps: int) -> 
             scores[name] = score(
                 lm, held_out, prefix=config.data.prefix_tokens, max_tokens=config.data.max_tokens,
                 secrets=secrets(config), completions=completions, seed=config.compute.seed,
+                rewrite=_rewrite(config, name),
             )  # fmt: skip
     found: dict[str, Any] = {name: one.to_json() for name, one in scores.items()}
-    found["gap_closed"] = gap_closed({name: one.ppl for name, one in scores.items()})
+    found["gap_closed"] = gap_closed({name: one.ppl for name, one in scores.items()}, own_name(config))
     found["held_out_rows"] = len(held_out)
     if secrets(config):
         found["phrases"] = _phrases(config, run, base)
@@ -75,20 +74,33 @@ def _models(config: Config, run: Run, base: LanguageModel, flow: Stages, steps: 
     warm = load_file(run.release / "stages" / "warm-up.safetensors")["value"]
     yield "public", base
     yield "public_pseudo", merged(base, top, warm)
-    yield "student", models.load(str(run.release / "student"), device=base.device)
-    path = run.internal / "private-NOT-PRIVATE.safetensors"
-    if path.exists() or is_finished(run.private / "shards"):
-        yield "private", merged(base, top, _private(config, run, base, flow, path, steps))
+    own = own_name(config)
+    if own not in ("public", "public_pseudo", "private", "blacklist"):
+        yield own, models.load(str(run.release / "student"), device=base.device)
+    if (run.internal / PRIVATE_FILE).exists() or is_finished(run.private / "shards"):
+        flat = private_adapter(
+            run, flow, base, lambda: _partition(config, run, base), training_shape(config), Training(steps=steps)
+        )
+        private = merged(base, top, flat)
+        yield "private", private
+        if own == "blacklist":
+            yield own, private
 
 
-def _private(config: Config, run: Run, base: LanguageModel, flow: Stages, path: Path, steps: int) -> torch.Tensor:
-    def compute(progress: stages.Progress) -> torch.Tensor:
-        return train_private(
-            base, _partition(config, run, base), training_shape(config), steps=steps, rows=PRIVATE_ROWS,
-            learning_rate=4e-3, most=PRIVATE_SENTENCES, progress=progress,
-        )  # fmt: skip
+def own_name(config: Config) -> str:
+    """What this run's model is called in tables: a baseline by its method."""
+    return config.baseline.method if config.baseline else "student"
 
-    return flow.tensor("private reference", path, compute)
+
+def unprotected(config: Config, run: Run) -> bool:
+    """Whether this run has made a model that is NOT PRIVATE, which lies in internal/."""
+    return config.baseline is not None and not config.baseline.protects and (run.internal / PRIVATE_FILE).exists()
+
+
+def _rewrite(config: Config, name: str) -> Callable[[str], str]:
+    if config.baseline is None or name != "blacklist":
+        return lambda text: text
+    return blacklist(known_secrets(secrets(config), config.baseline.known))
 
 
 def _partition(config: Config, run: Run, base: LanguageModel) -> Any:
@@ -97,13 +109,13 @@ def _partition(config: Config, run: Run, base: LanguageModel) -> Any:
 
 
 def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | None:
-    if not is_finished(run.private / "shards"):
+    if not is_finished(run.private / "shards") or config.baseline is not None:  # phrases are counted in teachers
         return None
     ledger = Ledger.open(run.ledger)
     return phrase_table(reach(base, _partition(config, run, base), secrets(config)), ledger).to_json()
 
 
-def secrets(config: Config) -> list[str]:
+def secrets(config: Budgeted) -> list[str]:
     path = config.privacy.secrets
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] if path else []
 

@@ -18,23 +18,30 @@ from torch import Tensor
 
 from hearsay import lm as models
 from hearsay import stages
-from hearsay.accounting import budget, identity, plan
+from hearsay.accounting import budget, identity, plan, sampled
 from hearsay.accounting.costs import UNIT
+from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
-from hearsay.config import Config
+from hearsay.baselines import methods as baselines
+from hearsay.config import Budgeted, Config
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private.moves import frame_of, moves
 from hearsay.private.shards import Partition
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore
-from hearsay.private.teaching import make_partition, training_shape
+from hearsay.private.teaching import make_partition, training_shape, update_shape
+from hearsay.private.units import packed_units
+from hearsay.public.basis import whitened
 from hearsay.public.cards import release_student
 from hearsay.public.prefixes import complete, read_prefixes
 from hearsay.public.questions import Choice, Questions, pose
+from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
+from hearsay.release.updates import Crowd, ask_update, full_scale, sampled_scale
 from hearsay.run import Run
 from hearsay.stacked import Adapted
 from hearsay.stages import Stages
@@ -57,6 +64,10 @@ class Work:
     partition: Partition
     prefixes: list[list[int]]
 
+    def part_of_budget(self, part: float) -> Fraction:
+        """mu^2 for a part of what this run may spend."""
+        return self.ledger.budget.capacity * Fraction(self.config.privacy.spend) * Fraction(part)
+
     def file(self, name: str) -> Path:
         return self.run.release / "stages" / f"{name}.safetensors"
 
@@ -69,7 +80,12 @@ def generate(
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
-    for number in range(config.ask.rounds):
+    if config.baseline is not None:
+        baselines.run(work, student)
+        return work
+    if config.share_of_updates:
+        student = moved(work, student)
+    for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
         teachers = train_teachers(work, student, number)
         answered = answers(work, questions, teachers, student, number)
@@ -80,12 +96,14 @@ def generate(
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     made = plan.make(config.plan_request())
-    if not made.feasible and not anyway:
+    if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
         raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
     return made
 
 
-def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger:
+def open_ledger(
+    config: Budgeted, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
+) -> Ledger:
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
         ledger = Ledger.open(path, corpus=corpus)
@@ -100,12 +118,37 @@ def open_ledger(config: Config, path: Path, *, research: bool = False) -> Ledger
                 f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
             )
         return ledger
-    allowed = budget.make(config.privacy.epsilon, config.privacy.delta)
+    allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
     privacy = config.privacy
     return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
 
 
-def check_left(config: Config, ledger: Ledger, run_id: str) -> None:
+def answerable(
+    config: Budgeted,
+    run: Run,
+    sketch: tuple[bytes, ...],
+    *,
+    research: bool = False,
+    schedule: tuple[SubsampledGaussian, ...] = (),
+    check: bool = True,
+) -> Ledger:
+    """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
+    begun = run.ledger.exists()
+    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
+    try:
+        identity.remember(ledger.id, ledger.path, sketch)
+    except LedgerError:
+        ledger.close()
+        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+            run.ledger.unlink()
+        raise
+    if check:
+        check_left(config, ledger, run.id)
+    ledger.register(run.id, run.folder)
+    return ledger
+
+
+def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
     """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
     allowed = ledger.budget
     own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
@@ -127,21 +170,15 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
-    begun = run.ledger.exists()
-    ledger = open_ledger(config, run.ledger, research=research)
-    try:
-        identity.remember(ledger.id, ledger.path, partition.sketch)
-    except LedgerError:
-        ledger.close()
-        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
-            run.ledger.unlink()
-        raise
-    check_left(config, ledger, run.id)
-    ledger.register(run.id, run.folder)
-    door = Door(ledger, run.id, run.folder)
-    door.sweep()
     block = config.compute.block or BLOCKS.get(device.type, 16)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
+    schedule = () if run.ledger.exists() else committed(config, len(stack.top.layout.outputs()))
+    # What is charged whole, or was committed in the first row, is looked at there and not beforehand.
+    sampled_only = config.share_of_updates == 1 and config.updates.sample < 1
+    check = config.baseline is None and not sampled_only
+    ledger = answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
+    door = Door(ledger, run.id, run.folder)
+    door.sweep()
     return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)
 
 
@@ -150,8 +187,8 @@ def warmed_up(work: Work) -> Tensor:
     config, lm = work.config, work.lm
 
     def compute(progress: stages.Progress) -> Tensor:
-        student = Adapted(lm.model, work.stack.shape.adapter)
         sentences = pseudo_sentences(work)
+        student = Adapted(lm.model, work.stack.shape.adapter, starting_point(work, sentences))
         lesson = _lesson(config, "kl", steps=config.student.warm_up, seed=config.compute.seed)
         warm_up(student, sentences, start_id(lm), end_id(lm), lesson, progress)
         return student.flat[0]
@@ -159,10 +196,65 @@ def warmed_up(work: Work) -> Tensor:
     return work.stages.tensor("warm-up", work.file("warm-up"), compute)
 
 
+def starting_point(work: Work, sentences: list[list[int]]) -> Tensor:
+    """The adapter before any training: the base model itself, with inner halves from its own text (public/basis.py)."""
+    initial = work.stack.top.layout.initial()
+    if work.config.adapter.basis == "random":
+        return initial
+    return whitened(work.stack.top, initial, sentences, start_id(work.lm), end_id(work.lm))
+
+
 def pseudo_sentences(work: Work) -> list[list[int]]:
     path = work.run.release / "stages" / "pseudo.json"
     count, seed = work.config.student.pseudo, work.config.compute.seed
     return work.stages.tokens("pseudo text", path, lambda _: _completed(work, work.lm, count, seed))
+
+
+def moved(work: Work, student: Tensor) -> Tensor:
+    """The student after all rounds of updates: every unit says how it would move it, the door adds up (updates.py)."""
+    settings, shape = work.config.updates, update_shape(work.config)
+    rate = Fraction(settings.sample).limit_denominator(10**6)
+
+    def compute(progress: stages.Progress) -> Tensor:
+        scale = _scale(work)
+        units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
+        movers = moves(work.stack, shape, work.stack.block)
+        crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id)
+        rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
+        server = Server(student, work.stack.top.layout.outputs(), rule)
+        for number in range(settings.rounds):
+            server.step(ask_update(work.door, crowd, server.student, number, scale))
+            progress(number + 1, settings.rounds)
+        return server.result
+
+    return work.stages.tensor("updates", work.file("updates"), compute)
+
+
+def _scale(work: Work) -> Fraction:
+    """Of the noise of a round of updates: in closed form if all take part, else as the ledger's first row committed."""
+    settings, width = work.config.updates, len(work.stack.top.layout.outputs())
+    if settings.sample == 1:
+        return full_scale(work.part_of_budget(work.config.share_of_updates) / settings.rounds - UNIT)
+    wanted = committed(work.config, width)
+    if not set(wanted) <= set(work.ledger.budget.schedule):
+        raise BudgetError(
+            f"the ledger of {work.ledger.corpus_name!r} did not commit to these rounds of sampled updates before its "
+            "first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
+        )
+    return sampled_scale(wanted[0])
+
+
+def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
+    """What must stand in a new ledger's first row: Poisson samples, which no filter takes later."""
+    if config.baseline is not None:
+        return baselines.schedule(config)
+    settings, privacy = config.updates, config.privacy
+    if not config.share_of_updates or settings.sample == 1:
+        return ()
+    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
+    rate = Fraction(settings.sample).limit_denominator(10**6)
+    whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
+    return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:
@@ -206,7 +298,8 @@ def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
 def answers(work: Work, questions: Questions, teachers: AdapterStore, student: Tensor, number: int) -> Answered:
     """Through the door (release/asking.py): a round may cost its equal share of what this run may spend."""
     config = work.config
-    share = work.ledger.budget.capacity * Fraction(config.privacy.spend) / config.ask.rounds - 4 * UNIT
+    part = 1.0 if work.ledger.budget.schedule else 1 - config.share_of_updates  # of what the schedule left
+    share = work.part_of_budget(part) / config.ask.rounds - 4 * UNIT
     with work.stages.start(f"answers {number + 1}") as progress:
         ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
         return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))
@@ -215,7 +308,7 @@ def answers(work: Work, questions: Questions, teachers: AdapterStore, student: T
 def taught(work: Work, student: Tensor, answered: Answered, number: int) -> Tensor:
     """The student after a round. Post-processing: nothing here can cost privacy."""
     config = work.config
-    kind = "hellinger" if config.ask.recipe == "hellinger" else config.student.loss
+    kind = config.student.loss if config.ask.recipe == "seqpate" else "hellinger"
 
     def compute(progress: stages.Progress) -> Tensor:
         learner = Adapted(work.lm.model, work.stack.shape.adapter, student)

@@ -28,7 +28,7 @@ from hearsay.errors import BadInput, ConfigError
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
 RECEIPT = "forgotten.json"
 LOCK = ".lock"
-PACKAGES = ("hearsay", "torch", "transformers", "peft", "numpy", "dp-accounting", "mpmath")
+PACKAGES = ("hearsay", "torch", "transformers", "peft", "opacus", "numpy", "dp-accounting", "mpmath")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,13 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hearsay.errors import ModelError
+
+# All but cuDNN's: its backward pass gave NaN for masked rows with large scores (torch 2.11 on an H200), where these
+# gave numbers.
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 _GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "gpt2": {"attention": ("attn.c_attn", "attn.c_proj"), "mlp": ("mlp.c_fc", "mlp.c_proj")},
@@ -75,9 +80,10 @@ class Split:
 
     def through(self, blocks: list[nn.Module], hidden: Tensor, positions: Tensor | None) -> Tensor:
         extra = self._extra(hidden, positions)
-        for block in blocks:
-            out = block(hidden, **extra)
-            hidden = out if isinstance(out, Tensor) else out[0]  # older releases return a tuple
+        with sdpa_kernel(KERNELS):
+            for block in blocks:
+                out = block(hidden, **extra)
+                hidden = out if isinstance(out, Tensor) else out[0]  # older releases return a tuple
         return hidden
 
     def _extra(self, hidden: Tensor, positions: Tensor | None) -> dict[str, Any]:

@@ -65,6 +65,13 @@ class Layout:
             found.append(flat[:, middle:end].view(-1, rank, slot.outputs))
         return found
 
+    def outputs(self) -> Tensor:
+        """Where the B's lie in an adapter's row, in the order of the slots: what rounds of updates train."""
+        marked = torch.zeros(1, self.size, dtype=torch.bool)
+        for b in self.views(marked)[1::2]:
+            b.fill_(True)
+        return torch.nonzero(marked[0])[:, 0]
+
     def initial(self) -> Tensor:
         """[D], the public starting point of every teacher: A uniform as in the usual LoRA start, B zero."""
         flat = torch.zeros(1, self.size)
@@ -119,6 +126,10 @@ class StackedTop:
         setattr(owner, last, self._linears[-1])
         outputs, inputs = base.weight.shape  # type: ignore[misc]
         return (inputs, outputs) if isinstance(base, nn.Linear) else (outputs, inputs)  # Conv1D stores [in, out]
+
+    def layers(self) -> list["StackedLinear"]:
+        """The adapted layers, in the order of the layout's slots."""
+        return list(self._linears)
 
     def wear(self, views: list[Tensor]) -> None:
         """Puts G adapters on; views as from `Layout.views`."""

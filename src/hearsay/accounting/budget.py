@@ -14,6 +14,7 @@ The sampler's distance from a true normal (release/noise.py) is paid from SAMPLE
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 from hearsay.accounting import costs, events, gaussian
@@ -148,6 +149,7 @@ def beside(schedule_loss: Any, mu: float) -> Any:
     return schedule_loss.compose(costs.pld(events.Gaussian(Fraction(mu) ** 2, Fraction(1), 1))) if mu else schedule_loss
 
 
+@lru_cache(maxsize=16)  # a dozen compositions: made for the first row, checked again by every verify
 def _mu_beside(epsilon: float, delta: float, schedule: tuple[Event, ...]) -> float:
     """The largest mu that the committed schedule leaves, by halving; each trial is one pessimistic composition."""
     loss = costs.compose(list(schedule))

@@ -64,12 +64,14 @@ class NoisyMax:
 class SubsampledGaussian:
     """`steps` rounds of DP-SGD: each unit in a round with probability `rate` (Poisson), sum clipped to norm 1.
 
-    `noise_multiplier` is the noise's standard deviation over the clip.
+    `noise_multiplier` is the noise's standard deviation over the clip. `coordinates` are those drawn by our sampler,
+    whose error is paid for; a library's own noise has none.
     """
 
     rate: Fraction
     noise_multiplier: Fraction
     steps: int = 1
+    coordinates: int = 0
 
 
 Event = Gaussian | Laplace | RandomizedResponse | NoisyMax | SubsampledGaussian

@@ -19,7 +19,7 @@ from typing import Any
 from hearsay.accounting import budget as budgets
 from hearsay.accounting import chain, events, store
 from hearsay.accounting.budget import Budget
-from hearsay.accounting.events import Event, Gaussian, Laplace
+from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.store import in_words, transaction
 from hearsay.errors import BadInput, BudgetError, LedgerError
 
@@ -215,7 +215,7 @@ class Ledger:
 
 def charged(budget: Budget, before: Account, event: Event) -> Account:
     """The account after an event: a scheduled event must be the next of the committed ones; others cost capacity."""
-    coordinates = event.coordinates if isinstance(event, Gaussian | Laplace) else 0
+    coordinates = event.coordinates if isinstance(event, Gaussian | Laplace | SubsampledGaussian) else 0
     position = before.scheduled
     if position < len(budget.schedule) and budget.schedule[position] == event:
         return Account(before.spent, position + 1, before.coordinates + coordinates)

@@ -37,6 +37,7 @@ class Statement:
     accountant: str
     charges: int
     research: bool
+    research_noise: bool
     not_covered: tuple[str, ...] = NOT_COVERED
 
     def to_json(self) -> dict[str, Any]:
@@ -65,6 +66,8 @@ class Statement:
             f"{_up(self.replace_epsilon)}.",
             *(["RESEARCH LEDGER: the same corpus was used under other budgets; not a production guarantee."]
               if self.research else []),
+            *(["RESEARCH NOISE: some of it was drawn by a library in ordinary floats, which is not proven to keep this "
+               "guarantee to the last digit; not for production."] if self.research_noise else []),
         ]  # fmt: skip
 
 
@@ -93,4 +96,5 @@ def make(ledger: Ledger) -> Statement:
         accountant=budget.filter,
         charges=len(ledger.charges()),
         research=ledger.research,
+        research_noise=any(charge.noise.startswith("research") for charge in ledger.charges()),
     )

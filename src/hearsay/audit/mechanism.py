@@ -57,17 +57,29 @@ def audit(
 
     Thresholds are fixed before the draws. The plain bound sees most in the tail, so it may have one of its own.
     """
-    true_low, false_high = _rates(without, with_unit, threshold, 1 - confidence)
-    mu = max(0.0, float(ndtri(true_low)) - float(ndtri(false_high)))
-    true_low, false_high = _rates(without, with_unit, plain_threshold or threshold, 1 - confidence)
-    plain = math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
+    error = 1 - confidence
+    assumed, _ = lower_bounds(without, with_unit, threshold, delta, error)
+    _, plain = lower_bounds(without, with_unit, threshold if plain_threshold is None else plain_threshold, delta, error)
     return Audit(
         epsilon_claimed=epsilon,
-        epsilon_lower=gaussian.epsilon_of(mu, delta),
+        epsilon_lower=assumed,
         epsilon_lower_plain=plain,
         draws=without.size,
         confidence=confidence,
     )
+
+
+def lower_bounds(
+    without: NDArray[np.float64], with_unit: NDArray[np.float64], threshold: float, delta: float, error: float
+) -> tuple[float, float]:
+    """(epsilon if the trade-off is Gaussian, epsilon whatever it is), each wrong with at most this probability.
+
+    The plain one is Clopper-Pearson at both ends of TPR <= e^epsilon FPR + delta.
+    """
+    true_low, false_high = _rates(without, with_unit, threshold, error)
+    mu = max(0.0, float(ndtri(true_low)) - float(ndtri(false_high)))
+    plain = math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
+    return gaussian.epsilon_of(mu, delta), plain
 
 
 def _rates(

@@ -87,7 +87,7 @@ def _print_place(error: Exception) -> None:
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder for hearsay.yaml; made if missing.")],
-    task: Annotated[str, typer.Option(help="What to make: generate (a language model).")] = "generate",
+    task: Annotated[str, typer.Option(help="generate (a language model) or augment (a labelled corpus).")] = "generate",
     as_json: Json = False,
 ) -> None:
     """Write a commented config to start from."""
@@ -118,4 +118,4 @@ def doctor(
         raise typer.Exit(2)
 
 
-from hearsay.cli import ledger, plan, report, run  # noqa: E402, F401  (the verbs register themselves)
+from hearsay.cli import audit, ledger, plan, report, run  # noqa: E402, F401  (the verbs register themselves)

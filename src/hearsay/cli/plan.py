@@ -17,7 +17,7 @@ def plan(
     delta: Annotated[float | None, Flag(help="[default: 1e-6]")] = None,
     teachers: Annotated[int | None, Flag(help="Number of shards. [default: 2000]")] = None,
     queries: Annotated[int | None, Flag(help="Questions over all rounds. [default: 10000]")] = None,
-    recipe: Annotated[str | None, Flag(help="seqpate or hellinger. [default: hellinger]")] = None,
+    recipe: Annotated[str | None, Flag(help="seqpate, hellinger, updates or mixed. [default: hellinger]")] = None,
     unit: Annotated[str | None, Flag(help="user or record. [default: user]")] = None,
     units: Annotated[int | None, Flag(help="How many units there are, as declared by you.")] = None,
     sentences: Annotated[int | None, Flag(help="How many private sentences there are, as declared by you.")] = None,
@@ -27,6 +27,9 @@ def plan(
     clip: Annotated[float | None, Flag(help="hellinger: joint clip C of a teacher's residuals.")] = None,
     candidates: Annotated[int | None, Flag(help="Candidate tokens per question. [default: 50]")] = None,
     noise: Annotated[str | None, Flag(help="gaussian, or laplace (seqpate only). [default: gaussian]")] = None,
+    rounds: Annotated[int | None, Flag(help="Rounds of updates. [default: 60]")] = None,
+    share: Annotated[float | None, Flag(help="mixed: share of the budget for updates. [default: .8]")] = None,
+    dimensions: Annotated[int | None, Flag(help="Numbers that updates move. [default: 50000]")] = None,
     as_json: Json = False,
 ) -> None:
     """Noise, effective tokens, feasible or not and why. Counts nothing: numbers are declared."""
@@ -35,6 +38,9 @@ def plan(
     from hearsay.accounting import plan as plans
 
     given = {key: value for key, value in locals().items() if value is not None}
+    if config is not None and _labelled(config, {*given} - {"config", "as_json", "dataclasses", "plans"}):
+        _plan_corpus(config, as_json)
+        return
     base = plans.Request()
     if config is not None:
         from hearsay.config import load
@@ -50,6 +56,29 @@ def plan(
         _show(made)
 
 
+def _labelled(config: Path, flags: set[str]) -> bool:
+    """Whether the config is for a labelled corpus, whose plan follows from the config alone."""
+    from hearsay.config import task_of
+    from hearsay.errors import BadInput
+
+    found = task_of(config) == "augment"
+    if found and flags:
+        raise BadInput(f"--{sorted(flags)[0]} does not go with task: augment; set it in {config}")
+    return found
+
+
+def _plan_corpus(config: Path, as_json: bool) -> None:
+    from hearsay.cli import augment
+
+    made = augment.plan(config)
+    for warning in made.warnings:
+        warn(warning)
+    if as_json:
+        print_json(made.to_json())
+    else:
+        augment.show_plan(made)
+
+
 def _show(made: Any) -> None:
     rows = [
         (
@@ -57,7 +86,7 @@ def _show(made: Any) -> None:
             f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}",
         ),
         ("neighbours", made.adjacency),
-        ("questions", f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"),
+        ("questions", _asked(made)),
         ("sensitivity", f"{made.sensitivity:.4g} per question"),
         ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
         ("effective tokens", f"{made.effective_tokens:,.0f}"),
@@ -65,8 +94,19 @@ def _show(made: Any) -> None:
             "sentences",
             f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared",
         ),
+        *(
+            [("noise over clip", f"{made.noise_over_clip:.3f} over all rounds of updates")]
+            if made.noise_over_clip
+            else []
+        ),
         ("feasible", f"{'yes' if made.feasible else 'NO'}: {made.why}"),
         ("suits", made.suits),
     ]
     for name, text in rows:
         print(f"{name:>17}  {text}")
+
+
+def _asked(made: Any) -> str:
+    if made.recipe == "updates":
+        return f"{made.queries:,} rounds of updates from {made.teachers:,} units, {made.noise} noise"
+    return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"

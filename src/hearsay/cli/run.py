@@ -31,6 +31,11 @@ def run(
     from hearsay import config as configs
     from hearsay.accounting import identity, plan
 
+    if configs.task_of(config) == "augment":
+        from hearsay.cli import augment
+
+        augment.summary(augment.run(config, out, ledger, anyway, _watch(as_json)), as_json, {})
+        return
     settings = configs.load(config)
     for warning in plan.make(settings.plan_request()).warnings:
         warn(warning)
@@ -55,14 +60,22 @@ def run(
 @app.command()
 def demo(
     out: Out = Path("runs/demo"),
-    task: Annotated[str, typer.Option(help="generate: a language model.")] = "generate",
-    seed: Annotated[int, typer.Option(help="Another seed: other simulated customers.")] = 0,
+    task: Annotated[str, typer.Option(help="generate: a language model; augment: a labelled corpus.")] = "generate",
+    seed: Annotated[int, typer.Option(help="Another seed: other simulated customers or patients.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """The whole method on the embedded model and a simulated airline, on a CPU, in minutes."""
-    if task != "generate":
-        raise BadInput(f"--task is {task!r}; need generate")
+    """The whole method on the embedded model and a simulated airline or clinic, on a CPU, in minutes."""
+    if task not in ("generate", "augment"):
+        raise BadInput(f"--task is {task!r}; need generate or augment")
     from hearsay import run as runs
+
+    if task == "augment":
+        from hearsay.cli import augment
+        from hearsay.demo import clinic_show
+
+        there, measured = clinic_show.play(out, seed, _watch(as_json))
+        augment.summary(runs.open_run(there), as_json, measured)
+        return
     from hearsay.demo import show
 
     here, found = show.play(out, seed, _watch(as_json))
@@ -86,6 +99,10 @@ def generate(
 
     here = open_run(where)
     if not (here.release / "student").is_dir():
+        if any(here.internal.glob("*NOT-PRIVATE*")):
+            raise BadInput(
+                f"the model of {where} is NOT PRIVATE and not to be used; `hearsay evaluate {where}` measures it"
+            )
         raise BadInput(f"{where} has no finished student; type `hearsay run CONFIG --out {where}` first")
     student = models.load(str(here.release / "student"), device="cpu")
     rows = models.encode(student, prefix, 10_000)
@@ -107,10 +124,17 @@ def evaluate(
 ) -> None:
     """Perplexity, BLEU and leaks of the student beside its references. Reads private hold-out: for your eyes only."""
     from hearsay import measure
+    from hearsay.config import task_of
     from hearsay.report import page
     from hearsay.run import open_run
 
     here = open_run(where)
+    if task_of(here.folder / "config.yaml") == "augment":
+        from hearsay import measure_augment
+        from hearsay.cli import augment
+
+        augment.summary(here, as_json, measure_augment.evaluate(here, _watch(as_json)))
+        return
     found = measure.evaluate(here, _watch(as_json), completions=completions)
     page.write(here)
     if as_json:
@@ -147,7 +171,7 @@ def _table(found: dict[str, Any]) -> None:
     table.columns[0].no_wrap = True
     for name, scores in found.items():
         if isinstance(scores, dict) and "bleu1" in scores:
-            label = f"{name} (NOT PRIVATE)" if name == "private" else name
+            label = f"{name} (NOT PRIVATE)" if name in ("private", "blacklist") else name
             bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
             leaked = f"{scores['name_leak_rate']:.1%}" if "phrases" in found else "-"  # no secrets named: not measured
             table.add_row(label, f"{scores['ppl']:.1f}", *bleu, leaked)
@@ -166,6 +190,9 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     from hearsay.report import page
 
     report = page.write(here)
+    if not (here.release / "statement.json").exists():  # a baseline that protects nobody
+        _unprotected(here, as_json, report)
+        return
     said = json.loads((here.release / "statement.json").read_text())
     if as_json:
         print_json({"student": str(here.release / "student"), "report": str(report), "statement": said, **found})
@@ -175,6 +202,18 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     print(f"\nstudent    {here.release / 'student'}")
     print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
           f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
+    if said["research_noise"]:
+        print("noise      RESEARCH NOISE, drawn by Opacus: not for production")
     print(f"report     {report}")
     command = "hearsay" if shutil.which("hearsay") else sys.argv[0]  # a .venv that is not activated
     print(f'next       {command} generate {here.folder} --prefix "hello, I would like"')
+
+
+def _unprotected(here: Any, as_json: bool, report: Path) -> None:
+    model = next(here.internal.glob("*NOT-PRIVATE*"))
+    if as_json:
+        print_json({"model": str(model), "private": False, "report": str(report)})
+        return
+    print(f"\nmodel      {model}: NOT PRIVATE, for your eyes only; nothing was released or charged")
+    print(f"report     {report}")
+    print(f"next       hearsay evaluate {here.folder}")

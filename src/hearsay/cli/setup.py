@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hearsay.config import Config, commented_yaml, load
+from hearsay.config import Config, commented_yaml, load, load_as, task_of
+from hearsay.config_augment import AugmentConfig
 from hearsay.errors import BadInput, ConfigError, HearsayError
 from hearsay.run import installed, write_text
 
@@ -16,6 +17,10 @@ EXAMPLE: dict[str, Any] = {
     "data": {"private": ["private.jsonl"], "public": ["public.jsonl"], "units": 5000, "sentences": 60000},
     "privacy": {"corpus": "my-corpus"},
     "teachers": {"count": 500},
+}
+EXAMPLE_AUGMENT: dict[str, Any] = {
+    "data": {"private": ["private.jsonl"], "labels": ["cardiology", "neurology"], "units": 2000},
+    "privacy": {"corpus": "my-notes", "unit": "record"},
 }
 
 
@@ -30,15 +35,16 @@ class Check:
 
 
 def write_config(folder: Path, task: str) -> Path:
-    if task != "generate":
-        raise ConfigError(f"--task is {task!r}; need generate")
+    if task not in ("generate", "augment"):
+        raise ConfigError(f"--task is {task!r}; need generate or augment")
+    text = commented_yaml(EXAMPLE) if task == "generate" else commented_yaml(EXAMPLE_AUGMENT, AugmentConfig)
     path = folder / "hearsay.yaml"
     if path.exists():
         raise BadInput(f"{path} exists already; edit it, or name another folder")
     existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, commented_yaml(EXAMPLE))
+        write_text(path, text)
     except OSError as error:
         if not existed and folder.is_dir():
             folder.rmdir()
@@ -51,7 +57,8 @@ def checks(config_path: Path | None) -> list[Check]:
     if config_path is None:
         return found
     try:
-        config = load(config_path)
+        labelled = task_of(config_path) == "augment"
+        config = load_as(AugmentConfig, config_path) if labelled else load(config_path)
     except HearsayError as error:
         return [*found, Check("config", False, str(error))]
     return [*found, Check("config", True, str(config_path)), *_config_checks(config)]
@@ -86,11 +93,11 @@ def _home() -> Check:
     return Check("ledgers", writable, f"{folder} {'writable' if writable else 'NOT writable'}, {free:.0f} GiB free")
 
 
-def _config_checks(config: Config) -> list[Check]:
+def _config_checks(config: Config | AugmentConfig) -> list[Check]:
     from hearsay.reading import check_schema
 
     found = []
-    for name, paths, columns in inputs(config):
+    for name, paths, columns in labelled_inputs(config) if isinstance(config, AugmentConfig) else inputs(config):
         found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
     return [*found, _plan(config)]
 
@@ -107,11 +114,29 @@ def inputs(config: Config) -> list[tuple[str, list[Path], Any]]:
     return [*found, ("hold-out data", data.holdout, Columns(text=data.text))] if data.holdout else found
 
 
-def _plan(config: Config) -> Check:
-    from hearsay.accounting import plan
+def labelled_inputs(config: AugmentConfig) -> list[tuple[str, list[Path], Any]]:
+    """The same for a labelled corpus."""
+    from hearsay.reading import Columns
 
+    data, by_user = config.data, config.privacy.unit == "user"
+    columns = Columns(text=data.text, label=data.label, user=data.user if by_user else None)
+    found = [("private data", data.private, columns)]
+    if data.holdout:
+        found.append(("hold-out data", data.holdout, Columns(text=data.text, label=data.label)))
+    if config.generator.files:
+        found.append(("candidates", config.generator.files, Columns(text="text", label="label")))
+    return found
+
+
+def _plan(config: Config | AugmentConfig) -> Check:
+    from hearsay.accounting import plan, plan_augment
+
+    made: plan.Plan | plan_augment.Plan
     try:
-        made = plan.make(config.plan_request())
+        if isinstance(config, AugmentConfig):
+            made = plan_augment.make(config.plan_request())
+        else:
+            made = plan.make(config.plan_request())
     except HearsayError as error:
         return Check("plan", False, str(error))
     return Check("plan", made.feasible, made.why)

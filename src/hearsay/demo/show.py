@@ -27,7 +27,7 @@ from hearsay.release.door import Door
 from hearsay.run import Run, write_text
 from hearsay.stages import Watch
 
-CUSTOMERS = {"private_customers": 2400, "public_customers": 400, "holdout_customers": 60}
+CUSTOMERS = {"private_customers": 2400, "public_customers": 400, "holdout_customers": 1700}
 SETTINGS: dict[str, Any] = {
     "data": {"units": 2400, "sentences": 12_000, "mean_tokens": 26, "cap": 5, "max_tokens": 32},
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},

@@ -33,6 +33,7 @@ def train_private(
     learning_rate: float,
     most: int | None = None,
     progress: Progress | None = None,
+    start: Tensor | None = None,
 ) -> Tensor:
     """NOT PRIVATE. One adapter [D] on all sentences (or the first `most`), as if there were nobody to protect."""
     everything: list[NDArray[np.integer]] = []
@@ -42,7 +43,8 @@ def train_private(
             break
     wide = dataclasses.replace(shape, rows_per_step=rows, steps=steps, learning_rate=learning_rate, schedule="cosine")
     stack = Stack(lm, wide, block=1, device=lm.device)
-    _, adapter = next(iter(stack.trained(lambda _: everything[:most], 1, generation=0, progress=progress)))
+    shard = everything[:most]
+    _, adapter = next(iter(stack.trained(lambda _: shard, 1, generation=0, progress=progress, start=start)))
     return adapter[0]
 
 
@@ -58,7 +60,7 @@ def ensemble_perplexity(stack: Stack, store: AdapterStore, rows: list[Tokens], p
     wanted = targets[asked[:, 0], asked[:, 1]][:, None]
     total: Tensor | None = None
     for _, logs in stack.answers(store, Contexts(laid, lengths, asked), wanted, normalise=True):
-        odds = logs.double().exp().sum(0)
+        odds = logs.double().exp().nan_to_num(nan=0.0).sum(0)  # a teacher that diverged counts as the door counts it
         total = odds if total is None else total + odds
     if total is None:
         raise ValueError("no teachers")

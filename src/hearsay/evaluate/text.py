@@ -4,6 +4,7 @@ These figures read private hold-out text. They are the owner's, live in internal
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,13 +46,15 @@ def score(
     secrets: list[str],
     completions: int,
     seed: int,
+    rewrite: Callable[[str], str] = lambda text: text,
 ) -> Scores:
+    """`rewrite` is what happens to a text between the model and the reader (a blacklist)."""
     sums, counts = models.row_nll(lm, rows, prefix)
     ppl, *ends = perplexity(sums, counts)
     chosen = rows[:completions]
     stream = torch.Generator().manual_seed(seed)
     made = models.generate(lm, [row[:prefix] for row in chosen], max_tokens=max_tokens - prefix, generator=stream)
-    texts = models.decode(lm, made)
+    texts = [rewrite(text) for text in models.decode(lm, made)]
     bleu, signature = bleu_scores(texts, models.decode(lm, [row[prefix:] for row in chosen]))
     return Scores(ppl, *bleu, leak_rate(texts, secrets), int(counts.sum()), len(texts), signature, *ends)
 
@@ -84,9 +87,9 @@ def leak_rate(texts: list[str], secrets: list[str]) -> float:
     return sum(any(secret in text for secret in secrets) for text in texts) / len(texts)
 
 
-def gap_closed(ppl: dict[str, float]) -> float | None:
+def gap_closed(ppl: dict[str, float], name: str = "student") -> float | None:
     """Share of the way, in nats, from the better public reference to the private one."""
     start = min(ppl[name] for name in ("public", "public_pseudo") if name in ppl)
-    if "private" not in ppl or "student" not in ppl or ppl["private"] >= start:
+    if "private" not in ppl or name not in ppl or ppl["private"] >= start:
         return None
-    return (math.log(start) - math.log(ppl["student"])) / (math.log(start) - math.log(ppl["private"]))
+    return (math.log(start) - math.log(ppl[name])) / (math.log(start) - math.log(ppl["private"]))

@@ -24,6 +24,7 @@ from hearsay.private.shards import (
     Partition,
     PartitionSettings,
     building,
+    marker_of,
     open_partition,
     private_file,
     save_array,
@@ -57,7 +58,7 @@ def partition(
     """
     check_key(key)
     check_key(sketch_key or key)
-    with building(folder, settings, key) as unfinished:
+    with building(folder, marker_of(settings, key)) as unfinished:
         sketch = BottomSketch(sketch_key or key)
         with private_file(unfinished / "tokens.bin") as tokens:
             collected = _Collector(settings, key, tokenise, sketch, tokens)

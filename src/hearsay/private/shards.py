@@ -125,9 +125,9 @@ def open_partition(folder: Path, settings: PartitionSettings, key: bytes) -> Par
     if not is_finished(folder):
         raise DataError(f"{folder}: got no finished partition, need one, type `hearsay run` to make it")
     marker = json.loads((folder / MARKER).read_bytes())
-    if marker != _marker(settings, key):
+    if marker != marker_of(settings, key):
         made = marker.get("settings", {})
-        names = [name for name, value in _marker(settings, key)["settings"].items() if made.get(name) != value]
+        names = [name for name, value in marker_of(settings, key)["settings"].items() if made.get(name) != value]
         got = f"other values of {', '.join(names)}" if names else "another key or format"
         raise DataError(f"{folder}: got a partition made with {got}, need the same, type another --out for a new run")
     names_of_units = (folder / "sketch.bin").read_bytes()
@@ -152,7 +152,7 @@ def _load_labels(folder: Path) -> Ragged:
     return Ragged(flat, _load(folder, "label_starts"), _load(folder, "label_lengths"))
 
 
-def _marker(settings: PartitionSettings, key: bytes) -> dict[str, Any]:
+def marker_of(settings: PartitionSettings, key: bytes) -> dict[str, Any]:
     public = json.loads(json.dumps(asdict(settings)))  # as it reads back: tuples become lists
     return {
         "format": FORMAT,
@@ -178,8 +178,11 @@ def save_array(path: Path, values: Index) -> None:
 
 
 @contextmanager
-def building(folder: Path, settings: PartitionSettings, key: bytes) -> Iterator[Path]:
-    """A folder to build in; it becomes `folder` when the block ends, and vanishes when the block fails."""
+def building(folder: Path, marker: dict[str, Any]) -> Iterator[Path]:
+    """A folder to build in; it becomes `folder` when the block ends, and vanishes when the block fails.
+
+    `marker` says with which settings it was made, and that it is whole.
+    """
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -189,7 +192,7 @@ def building(folder: Path, settings: PartitionSettings, key: bytes) -> Iterator[
         unfinished.mkdir(mode=0o700)
         yield unfinished
         with private_file(unfinished / MARKER) as file:
-            file.write(json.dumps(_marker(settings, key), indent=1).encode())
+            file.write(json.dumps(marker, indent=1).encode())
         _sync(unfinished)
         unfinished.rename(folder)
         _sync(folder.parent)

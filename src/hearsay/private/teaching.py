@@ -1,5 +1,6 @@
 """From private files to shards, and from public settings to the shape of the teachers' training."""
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,6 +84,15 @@ def training_shape(config: Config) -> TrainingShape:
         warm_up=min(5, max(1, steps // 4)),
         precision=_precision(config.compute.precision),
     )
+
+
+def update_shape(config: Config) -> TrainingShape:
+    """The same adapter, trained by one unit for one round of updates."""
+    own = config.updates
+    return dataclasses.replace(
+        training_shape(config), rows_per_step=own.rows, steps=own.local_steps, learning_rate=own.local_rate,
+        warm_up=0, schedule="constant",
+    )  # fmt: skip
 
 
 def _precision(wanted: str) -> str:

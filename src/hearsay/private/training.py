@@ -88,15 +88,25 @@ class BlockState:
 
 def gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
     """[G, D]: each teacher's own gradient of its own mean loss."""
+    leaves = [view.detach().requires_grad_() for view in top.layout.views(state.flat)]
+    return _slopes(top, state, step, leaves, leaves)
+
+
+def output_gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
+    """[G, D_B]: the same for the B's alone, in the order of `Layout.outputs`; the A's stay as they are."""
+    views = [view.detach() for view in top.layout.views(state.flat)]
+    return _slopes(top, state, step, views, [view.requires_grad_() for view in views[1::2]])
+
+
+def _slopes(top: StackedTop, state: BlockState, step: int, worn: list[Tensor], wanted: list[Tensor]) -> Tensor:
     tokens, targets, positions = (t[step].long() for t in (state.tokens, state.targets, state.positions))
     trunk = top.trunk(tokens, positions)
-    leaves = [view.detach().requires_grad_() for view in top.layout.views(state.flat)]
-    top.wear(leaves)
+    top.wear(worn)
     hidden = top.hidden(trunk, positions)
     losses = token_losses(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
     valid = (targets >= 0).view(len(state.flat), -1).float()
     weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
-    grads = torch.autograd.grad((losses * weights.flatten()).sum(), leaves)
+    grads = torch.autograd.grad((losses * weights.flatten()).sum(), wanted)
     return torch.cat([grad.flatten(1) for grad in grads], 1)
 
 

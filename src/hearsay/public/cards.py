@@ -43,9 +43,27 @@ def made(config: Config, run: Run) -> dict[str, Any]:
         "teachers": config.teachers.count,
         "recipe": config.ask.recipe,
         "rounds": config.ask.rounds,
-        "questions": config.ask.questions * config.ask.rounds,
         "candidates": config.ask.candidates,
+        "questions": config.ask.questions * config.rounds_of_answers,
+        "baseline": config.baseline,
+        "how": how(config),
     }
+
+
+def how(config: Config) -> str:
+    """How the student was made, in public settings."""
+    made_from, own = f"base model {config.model}", config.baseline
+    if own is not None:
+        noise = f": {own.steps} steps of about {own.batch} units, research noise by Opacus" if own.noisy else ""
+        return f"baseline {own.method}{noise}, {made_from}"
+    parts = []
+    if config.share_of_updates:
+        who = "of all units" if config.updates.sample == 1 else f"of a Poisson sample ({config.updates.sample:g})"
+        parts.append(f"{config.updates.rounds} rounds of updates {who}")
+    if config.rounds_of_answers:
+        asked = config.ask.questions * config.ask.rounds
+        parts.append(f"{config.teachers.count} teachers, {asked:,} questions")
+    return f"recipe {config.ask.recipe}: {', then '.join(parts)}, {made_from}"
 
 
 def render(template: str, values: dict[str, Any], *, html: bool = False, room: str = "public") -> str:

@@ -25,9 +25,10 @@ from typing import Literal
 
 import numpy as np
 
-from hearsay.accounting.bounds import Bound
-from hearsay.accounting.events import Gaussian, Laplace
+from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.accounting.events import Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.accounting.plan import UNIT_BALL
 from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
@@ -44,16 +45,21 @@ class Question:
     width: int
     scale: Fraction  # of the noise on the SUM, in grid steps: standard deviation, or Laplace scale
     noise: Literal["gaussian", "laplace"] = "gaussian"
+    rate: Fraction = Fraction(1)  # below 1: only a Poisson sample of the units is summed, drawn by `contributions`
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", self.name):
             raise ConfigError(f"a question is called {self.name[:40]!r}; need letters and digits (it names a file)")
         if self.questions < 1 or self.width < 1:
             raise ConfigError(f"{self.questions} questions of width {self.width}; need at least one of each")
+        if self.rate != 1 and (self.bound != UNIT_BALL or self.noise != "gaussian" or self.questions != 1):
+            raise ConfigError("a Poisson sample is released as one Gaussian sum of vectors of norm 1, one per unit")
 
     @property
-    def event(self) -> Gaussian | Laplace:
+    def event(self) -> Gaussian | Laplace | SubsampledGaussian:
         coordinates = self.questions * self.width
+        if self.rate != 1:
+            return SubsampledGaussian(self.rate, self.scale / STEPS, 1, coordinates)
         if self.noise == "laplace":
             # A discrete Laplace is the difference of two draws: both count towards the sampler's error.
             return Laplace(self.bound.sensitivity_l1(), self.scale, 2 * coordinates, self.questions)

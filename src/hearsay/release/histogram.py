@@ -5,13 +5,14 @@ goes to "other", so neither the labels nor their number depend on private text.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.release.grid import BoundedSum
-from hearsay.release.noise import Ints
 
 OTHER = "other"
 ONE_UNIT = Bound("probability", alone=True)  # each unit is a slot of its own: adding one adds its vector
@@ -45,7 +46,7 @@ def teacher_votes(scores: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(scores.argmax(dim=2), scores.shape[2]).double()
 
 
-def shares(noisy: Ints) -> list[float]:
+def shares(noisy: npt.NDArray[Any]) -> list[float]:
     """Noisy counts to shares: clipped at zero and normalised (post-processing); even shares if nothing is left."""
     counts = [max(0.0, float(value) / STEPS) for value in noisy.reshape(-1)]
     total = sum(counts)

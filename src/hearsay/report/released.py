@@ -17,6 +17,7 @@ from hearsay.accounting import plan, statement
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.accounting.request import Request
 from hearsay.report import figures
 
 SHOWN = 8  # synthetic texts
@@ -33,7 +34,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "statement": said.to_json(),
         "odds": figures.odds(said.guess_rate),
         "run": run,
-        "made": made | {"model": public_name(str(made.get("model", "")))} if made else {},
+        "made": without_places(made),
         "budget": figures.budget(ledger.budget.epsilon, pieces),
         "left": max(0.0, 1 - sum(spent.values())),
         "runs": len(spent),
@@ -116,8 +117,8 @@ def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": type(event).__name__, "on_sum": total}
     if made and charge.purpose.startswith("answers") and made.get("recipe") in ("seqpate", "hellinger"):
         found["on_mean"] = total / made["teachers"]
-        asked = plan.Request(recipe=made["recipe"], queries=event.queries, candidates=made["candidates"])
-        found["tokens"] = plan.effective_tokens(asked, found["on_mean"])
+        asked = Request(recipe=made["recipe"], candidates=made["candidates"])
+        found["tokens"] = plan.effective_tokens(asked, event.queries, found["on_mean"])
     return found
 
 
@@ -155,9 +156,13 @@ def _head(ledger: Ledger) -> dict[str, Any]:
     return {"row": row, "hash": link}
 
 
-def public_name(model: str) -> str:
-    """A folder's last name: where it lies on the owner's machine is nobody's business."""
-    return Path(model).name if Path(model).is_absolute() else model
+def without_places(made: dict[str, Any]) -> dict[str, Any]:
+    """A model's folder by its last name: where it lies on the owner's machine is nobody's business."""
+    model = str(made.get("model", ""))
+    name = Path(model).name if Path(model).is_absolute() else model
+    return {
+        key: value.replace(model, name) if model and isinstance(value, str) else value for key, value in made.items()
+    }
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hearsay.accounting import plan
+from hearsay.accounting import advice, plan
+from hearsay.accounting.request import Request
 from hearsay.config import Ask
 from hearsay.errors import HearsayError
 from hearsay.report import figures, look
@@ -28,13 +29,13 @@ class Choice(BaseModel):
     units: int = Field(5000, ge=1, le=10**9)
     sentences: int = Field(60_000, ge=1, le=10**10)
 
-    def request(self) -> plan.Request:
+    def request(self) -> Request:
         rounds = 1 if self.recipe == "seqpate" else self.rounds
         given = {"epsilon": self.epsilon, "delta": self.delta, "recipe": self.recipe, "teachers": self.teachers,
                  "queries": self.questions * rounds, "units": self.units, "sentences": self.sentences,
                  "candidates": Ask.model_fields["candidates"].default, "rounds": rounds}  # fmt: skip
-        known = {field.name for field in dataclasses.fields(plan.Request)}
-        return plan.Request(**{key: value for key, value in given.items() if key in known})
+        known = {field.name for field in dataclasses.fields(Request)}
+        return Request(**{key: value for key, value in given.items() if key in known})
 
 
 def recipes() -> list[dict[str, str]]:
@@ -49,7 +50,8 @@ def answer(choice: Choice) -> dict[str, Any]:
         made = plan.make(choice.request())
     except HearsayError as error:
         return {"feasible": False, "why": str(error), "warnings": []}
-    return made.to_json() | {"odds": guess_percent(made.mu)}
+    # How many teachers there are says nothing about updates, which come from every unit.
+    return made.to_json() | {"odds": guess_percent(made.mu), "picture": choice.recipe != "updates"}
 
 
 def guess_percent(mu: float) -> str:
@@ -69,7 +71,7 @@ def picture(choice: Choice) -> str:
         return ""
     if not all(math.isfinite(tokens) and tokens > 0 for _, tokens in line):
         return ""
-    return look.standalone(figures.teachers((choice.teachers, chosen), line, plan.ENOUGH_TOKENS))
+    return look.standalone(figures.teachers((choice.teachers, chosen), line, advice.ENOUGH_TOKENS))
 
 
 def _counts(teachers: int) -> list[int]:

@@ -7,7 +7,7 @@ const KNOBS = [
   { name: "units", label: "People (units) in the corpus", low: 50, high: 1e6, value: 5000, digits: 2 },
   { name: "sentences", label: "Sentences in the corpus", low: 100, high: 1e7, value: 60000, digits: 2 },
   { name: "teachers", label: "Teachers", low: 10, high: 10000, value: 500, digits: 2 },
-  { name: "rounds", label: "Rounds", low: 1, high: 12, value: 1, even: true },
+  { name: "rounds", label: "Rounds (updates want some 60)", low: 1, high: 100, value: 1, even: true },
   { name: "questions", label: "Questions in a round", low: 100, high: 1e5, value: 6000, digits: 2 },
 ];
 const STEPS = 1000;
@@ -68,7 +68,7 @@ async function show() {
   if (mine !== turn) return; // a later choice was faster
   find("plan-result").replaceChildren(...result(made));
   find("plan-command").textContent = command(chosen);
-  if (made.mu && made.effective_tokens) draw(find("plan-figure"), `plan.svg?${query(chosen)}`);
+  if (made.picture) draw(find("plan-figure"), `plan.svg?${query(chosen)}`);
   else find("plan-figure").hidden = true;
 }
 
@@ -78,7 +78,7 @@ function result(made) {
   const facts = [
     ["noise on the sum", made.noise_std_sum], ["noise on the mean", made.noise_std_mean],
     ["effective tokens", made.effective_tokens], ["sentences a teacher", made.sentences_per_teacher],
-    ["sensitivity", made.sensitivity],
+    ["sensitivity", made.sensitivity], ["noise of the whole run, in clips", made.noise_over_clip],
   ].filter(([, number]) => typeof number === "number").map(([name, number]) => [name, plain(number)]);
   if (made.odds) facts.push(["best guess about one person", `right at most ${made.odds}% of the time`]);
   if (made.suits) facts.push(["suits this corpus", made.suits]);

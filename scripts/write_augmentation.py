@@ -1,0 +1,146 @@
+"""Writes the results in docs/augmentation.md, and the tutor's plot, from the JSON that the study left.
+
+python scripts/write_augmentation.py          # rewrites both; --check says whether the page is up to date
+"""
+
+import json
+import math
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+STUDY = ROOT / "studies" / "results" / "augment.json"
+SCORING = ROOT / "benchmarks" / "results" / "augment_scoring.json"
+PAGE = ROOT / "docs" / "augmentation.md"
+FIGURE = ROOT / "docs" / "figures" / "tutor.svg"
+MARK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
+COLUMNS = ("precision_macro", "recall_macro", "f1_macro", "f1_weighted", "accuracy")
+HEADS = ("precision", "recall", "F1 macro", "F1 weighted", "accuracy")
+OURS, PAPER, PUBLIC = "sums by label", "paper", "public only"
+STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
+
+Cells = list[dict[str, Any]]
+
+
+def main() -> None:
+    study = json.loads(STUDY.read_text())
+    text = MARK.sub(lambda match: match[1] + results(study) + match[2], PAGE.read_text())
+    if "--check" in sys.argv:
+        if PAGE.read_text() != text:
+            sys.exit("out of date: docs/augmentation.md; type: python scripts/write_augmentation.py")
+        return
+    PAGE.write_text(text)
+    FIGURE.parent.mkdir(exist_ok=True)
+    FIGURE.write_text(tutor(study))
+
+
+def results(study: dict[str, Any]) -> str:
+    cells: Cells = list(study["cells"].values())
+    parts = [_setting(study)]
+    for labels in sorted({cell["labels"] for cell in cells}):
+        mine = [cell for cell in cells if cell["labels"] == labels]
+        parts += [f"### The {labels} largest specialties" if labels < 39 else "### All 39 specialties", _table(mine)]
+        parts.append(_goal(mine))
+    parts += ["### The tutor", _tutor_text(cells), "### Speed", _speed(study)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _setting(study: dict[str, Any]) -> str:
+    pool = study["pool"]
+    seeds = len({cell["seed"] for cell in study["cells"].values()})
+    return (
+        f"{seeds} seeds (split of the notes and noise), mean and half-width of the 95% interval over seeds. One pool of "
+        f"{pool['texts']:,} texts by {pool['model']} after {pool['seconds_tuning']:.0f} s of tuning on "
+        f"{pool['passages']:,} public passages. The label set's part of the pool is what a cell may choose from."
+    )
+
+
+def _table(cells: Cells) -> str:
+    names = list(dict.fromkeys((cell["name"], cell["epsilon"]) for cell in cells))
+    lines = [f"| trained on | epsilon | {' | '.join(HEADS)} |", "|---" * (2 + len(HEADS)) + "|"]
+    for name, epsilon in names:
+        mine = [cell for cell in cells if (cell["name"], cell["epsilon"]) == (name, epsilon)]
+        told = {math.inf: "NOT PRIVATE", 0.0: "public"}.get(epsilon, f"{epsilon:g}")
+        bold = "**" if name == OURS else ""
+        lines.append(f"| {bold}{name}{bold} | {told} | {' | '.join(_mean(mine, column) for column in COLUMNS)} |")
+    return "\n".join(lines)
+
+
+def _mean(cells: Cells, column: str) -> str:
+    mean, half = interval([cell[column] for cell in cells])
+    return f"{mean:.3f} ± {half:.3f}"
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    if len(values) < 2:
+        return values[0], math.nan
+    return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def difference(cells: Cells, first: tuple[str, float], second: tuple[str, float], column: str) -> tuple[float, float]:
+    """Paired by seed: both saw the same split."""
+    of = {(cell["name"], cell["epsilon"], cell["seed"]): cell[column] for cell in cells}
+    seeds = sorted({cell["seed"] for cell in cells})
+    pairs = [(of.get((*first, seed)), of.get((*second, seed))) for seed in seeds]
+    return interval([a - b for a, b in pairs if a is not None and b is not None])
+
+
+def _goal(cells: Cells) -> str:
+    """Whether ours at epsilon 1 beats the paper's at 4, and public-only, by more than the interval."""
+    lines = ["| sums by label at epsilon 1, less … | F1 macro | F1 weighted | accuracy |", "|---|---|---|---|"]
+    for name, other in (("the paper's method at epsilon 4", (PAPER, 4.0)), ("public only", (PUBLIC, 0.0))):
+        told = []
+        for column in ("f1_macro", "f1_weighted", "accuracy"):
+            mean, half = difference(cells, (OURS, 1.0), other, column)
+            told.append(f"{mean:+.3f} ± {half:.3f}{'' if abs(mean) > half else ' (within it)'}")
+        lines.append(f"| {name} | {' | '.join(told)} |")
+    return "Differences paired by seed, with 95% intervals:\n\n" + "\n".join(lines)
+
+
+def _tutor_text(cells: Cells) -> str:
+    lines = []
+    for labels in sorted({cell["labels"] for cell in cells}):
+        mine = [cell for cell in cells if cell["labels"] == labels and cell["name"] == "tutor alone at 0.4"]
+        off, half = interval([cell["shares_off"] for cell in mine])
+        public = difference(cells_of(cells, labels), ("tutor alone at 0.4", 0.4), (PUBLIC, 0.0), "accuracy")
+        macro = difference(cells_of(cells, labels), ("tutor alone at 0.4", 0.4), (PUBLIC, 0.0), "f1_macro")
+        lines.append(
+            f"- {labels} labels: the histogram at epsilon 0.4 is off by {off:.3f} ± {half:.3f} (total variation); against "
+            f"even shares its texts change accuracy by {public[0]:+.3f} ± {public[1]:.3f} and macro F1 by {macro[0]:+.3f} "
+            f"± {macro[1]:.3f}."
+        )
+    return "\n".join(lines) + "\n\n![Noisy and true shares of labels](figures/tutor.svg)"
+
+
+def cells_of(cells: Cells, labels: int) -> Cells:
+    return [cell for cell in cells if cell["labels"] == labels]
+
+
+def _speed(study: dict[str, Any]) -> str:
+    features, scoring = study["features"], json.loads(SCORING.read_text())
+    return (
+        f"Encoding: {features['texts_per_second']:.0f} texts a second ({features['encoder']}, {features['tokens']} tokens, "
+        f"{features['precision']}, {features['threads']} thread of a busy machine), once. Scoring and selecting from "
+        f"{scoring['candidates']:,} encoded candidates: {scoring['seconds_cpu']:.1f} s of processor time, "
+        f"{scoring['seconds_total']:.1f} s on {scoring['threads']} thread of the same machine "
+        "(`python benchmarks/augment_scoring.py`)."
+    )
+
+
+def tutor(study: dict[str, Any]) -> str:
+    from hearsay.report import figures, look
+
+    cells = [cell for cell in study["cells"].values() if cell["name"] == "tutor alone at 0.4" and cell["labels"] == 39]
+    true = study["true_shares"]["39"]
+    noisy = min(cells, key=lambda cell: cell["seed"])["shares"]
+    rows = [
+        {"label": label, "true": share, "noisy": got} for (label, share), got in zip(true.items(), noisy, strict=True)
+    ]
+    return look.standalone(figures.shares(rows))
+
+
+if __name__ == "__main__":
+    main()

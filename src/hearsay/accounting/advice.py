@@ -1,0 +1,88 @@
+"""Whether a plan can work, in words, and which method suits a declared corpus.
+
+Answers teach little below ENOUGH_TOKENS of information, and cannot know more than their teachers do. For updates what
+counts is the noise of a whole run against the clip, sqrt(dimensions) / (mu units): measured on service dialogues
+(docs/results.md), .12 closed .53 of the gap to the private model, and .24 about .4; above UPDATES_DROWN we have seen
+nothing good.
+"""
+
+import math
+
+from hearsay.accounting.request import Request
+
+ENOUGH_TOKENS = 1e4  # fewer teach little
+ENOUGH_SENTENCES = 100  # fewer per teacher cap what the ensemble can know
+GOOD_SENTENCES = 300
+UPDATES_DROWN = 0.5
+
+
+def noise_over_clip(request: Request, mu: float) -> float:
+    """Of a whole run of updates: the length of its noise, in clips of the mean update."""
+    part = mu * math.sqrt(request.share_of_updates)
+    return math.sqrt(request.dimensions) / (part * request.units) if request.units and part else math.inf
+
+
+def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
+    found = noise_over_clip(request, mu)
+    text = f"over the run the noise is {found:.2f} of the clip in {request.dimensions:,} dimensions"
+    if found <= UPDATES_DROWN:
+        return True, f"{text}; updates teach well below {UPDATES_DROWN}"
+    fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
+    return False, (
+        f"{text}; above {UPDATES_DROWN} updates drown in it. Need at most {fewer:,} dimensions (a smaller adapter.rank "
+        "or adapter.blocks), more units, a larger epsilon, or recipe hellinger"
+    )
+
+
+def judge_answers(request: Request, tokens: float, mean: float, per_teacher: float | None) -> tuple[bool, str]:
+    if tokens < ENOUGH_TOKENS:
+        return False, (
+            f"the answers carry about {tokens:,.0f} tokens of information; below {ENOUGH_TOKENS:,.0f} they teach "
+            f"little. {_remedy(request, tokens)}"
+        )
+    if request.recipe == "seqpate" and mean > 1 / request.candidates:
+        return False, (
+            f"the noise on the mean ({mean:.3f}) is larger than an even share of {request.candidates} candidates "
+            f"({1 / request.candidates:.3f}): a third or more of the noisy values will be negative. Use recipe "
+            "hellinger, more teachers or fewer queries"
+        )
+    if per_teacher is not None and per_teacher < ENOUGH_SENTENCES:
+        return True, (
+            f"the answers carry about {tokens:,.0f} tokens of information, but {per_teacher:.0f} sentences per teacher "
+            f"cap what the teachers know (aim at {GOOD_SENTENCES} or more)"
+        )
+    return True, f"the answers carry about {tokens:,.0f} tokens of information, enough to teach"
+
+
+def _remedy(request: Request, tokens: float) -> str:
+    """The smallest change that would do, in the terms of the setting."""
+    need = math.ceil(request.teachers * math.sqrt(ENOUGH_TOKENS / tokens))
+    if request.units is None or need <= request.units:
+        advice = f"Need {need:,} teachers at this budget"
+        return advice + (", or recipe hellinger" if request.recipe == "seqpate" else "")
+    return f"Even {request.units:,} teachers (one per unit) are too few: need a larger epsilon or more units"
+
+
+def suits(request: Request, mu: float) -> str:
+    """Which method suits the declared corpus: updates where the noise leaves them room, answers elsewhere."""
+    if request.units and (found := math.sqrt(request.dimensions) / (mu * request.units)) <= UPDATES_DROWN:
+        return (
+            f"updates (noise {found:.2f} of the clip over the run; they closed most of the gap where it was below .3)"
+        )
+    if not request.sentences:
+        return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
+    best = max(1, round(request.sentences / GOOD_SENTENCES))
+    least = math.ceil(math.sqrt(ENOUGH_TOKENS * 8) / mu)
+    if request.units is not None:
+        best, least = min(best, request.units), min(least, request.units)
+    count = max(best, least)
+    return f"hellinger with about {count:,} teachers ({request.sentences / count:.0f} sentences each)"
+
+
+def warnings(request: Request) -> list[str]:
+    if request.units and request.delta > 0.1 / request.units:
+        return [
+            f"delta {request.delta:g} is above a tenth of 1/{request.units:,}: a mechanism that publishes one person "
+            f"in {request.units:,} outright would pass; take at most {0.1 / request.units:.1g}"
+        ]
+    return []

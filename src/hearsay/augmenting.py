@@ -1,0 +1,257 @@
+"""The second method on one page: private labelled text in, a labelled synthetic corpus with its guarantee out.
+
+    labels, public terms ─► generator ─► candidates ─► encoder ─► a few public directions
+                                                                        │
+    rows ─► units (keyed hash) ─► vectors and labels ───────────────────┤
+                                                                        ▼
+                      the door: histogram of labels (tutor), sums of places by label (discriminator)
+                                                                        ▼
+                   scores for every candidate and label ─► selection ─► release/synthetic
+
+What crosses is named here: `Asker` and its answers. After the door everything is post-processing.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from hearsay import lm as models
+from hearsay import pipeline, stages
+from hearsay.accounting import identity
+from hearsay.accounting.costs import UNIT
+from hearsay.accounting.ledger import Ledger
+from hearsay.config_augment import AugmentConfig
+from hearsay.errors import BadInput
+from hearsay.pipeline import Watcher
+from hearsay.private.discriminators import Opinions
+from hearsay.private.labelled import Labelled, collect
+from hearsay.public import encoder as encoders
+from hearsay.public import generator, scoring
+from hearsay.public import space as spaces
+from hearsay.public.corpus_card import release_corpus
+from hearsay.public.encoder import Encoder, Vectors
+from hearsay.public.endpoint import Endpoint
+from hearsay.public.generator import Candidate
+from hearsay.public.selection import Chosen, select, tempered
+from hearsay.public.space import Floats, Ids, Space
+from hearsay.reading import Columns, read_rows
+from hearsay.release.door import Door
+from hearsay.release.histogram import shares as normalised
+from hearsay.release.labelled import Asker, noise_of
+from hearsay.run import Run, open_run
+from hearsay.stages import Stages
+
+GENERATED = 512  # candidates that stand for the public side in the paper's teachers
+RATE = 4.0  # of a noisy gradient step
+
+
+@dataclass
+class Work:
+    """What the stages share. `asker` holds the private side; the rest is public."""
+
+    config: AugmentConfig
+    run: Run
+    ledger: Ledger
+    stages: Stages
+    encoder: Encoder
+    candidates: list[Candidate]
+    vectors: Vectors
+    asker: Asker
+
+    @property
+    def asked(self) -> Ids:
+        index = {label: i for i, label in enumerate(self.config.data.labels)}
+        return np.array([index[one.label] for one in self.candidates])
+
+    def budget(self, *, tutor: bool) -> Fraction:
+        """The tutor's part of what this run may spend (mu squared), or the rest of it."""
+        whole = self.ledger.budget.capacity * Fraction(self.config.privacy.spend) - 4 * UNIT
+        share = Fraction(self.config.tutor.share) if self.config.tutor.use else Fraction(0)
+        return whole * (share if tutor else 1 - share)
+
+
+def augment(
+    config: AugmentConfig,
+    run: Run,
+    watch: Watcher = stages.Watch,
+    *,
+    encoder: Encoder | None = None,
+    research: bool = False,
+) -> Work:
+    """Runs or resumes; the corpus ends in release/synthetic. `encoder` saves loading one that is at hand."""
+    with identity.at(run.home):
+        work = prepare(config, run, watch, encoder, research=research)
+    shares = tutored(work)
+    scores = discriminated(work, shares)
+    chosen = selected(work, scores, shares)
+    release_corpus(run, work.ledger, config, work.candidates, chosen, shares)
+    return work
+
+
+def prepare(
+    config: AugmentConfig, run: Run, watch: Watcher, encoder: Encoder | None, *, research: bool = False
+) -> Work:
+    """Candidates first: a generator that fails must not have cost the reading of private text."""
+    flow = Stages(run, watch)
+    candidates = written(config, run, flow)
+    encoder = encoder or load_encoder(config)
+    with flow.start("encode candidates") as progress:
+        texts = [one.text for one in candidates]
+        vectors = encoders.kept(encoder, texts, run.release / "stages" / "candidates", progress)
+    with flow.start("encode private text") as progress:
+        units = private_units(config, run, encoder, progress)
+    ledger = pipeline.answerable(config, run, units.sketch, research=research)
+    door = Door(ledger, run.id, run.folder)
+    door.sweep()
+    return Work(config, run, ledger, flow, encoder, candidates, vectors, Asker(door, units, run.id, encoder.name))
+
+
+def load_encoder(config: AugmentConfig) -> Encoder:
+    settings, device = config.discriminator, stages.pick_device(config.compute.device)
+    fast = config.compute.precision == "bfloat16"
+    return encoders.load(settings.encoder, max_tokens=settings.max_tokens, device=device, fast=fast)
+
+
+def written(config: AugmentConfig, run: Run, flow: Stages) -> list[Candidate]:
+    """The candidates, from whichever backend; kept in a file, so that they are written once."""
+    path = run.release / "stages" / "candidates.jsonl"
+    if not path.exists():
+        with flow.start("candidates") as progress:
+            generator.save(_write(config, run, progress), path)
+    found = generator.load(path)
+    generator.check(found, config.data.labels)
+    return found
+
+
+def _write(config: AugmentConfig, run: Run, progress: generator.Progress) -> list[Candidate]:
+    settings, labels, seed = config.generator, config.data.labels, config.compute.seed
+    if settings.backend == "file":
+        return generator.from_files(settings.files, settings, labels)
+    asked = generator.requests(settings, labels, seed)
+    if settings.backend == "endpoint":
+        texts = Endpoint(settings, config.endpoint, run.home / "responses").write(asked, progress)
+    else:
+        source = settings.model if settings.backend == "local" else str(_student(Path(settings.model), run))
+        lm = models.load(source, device=stages.pick_device(config.compute.device))
+        texts = generator.written_by(lm, asked, settings, seed, progress)
+    return generator.cleaned(asked, texts, settings)
+
+
+def _student(folder: Path, run: Run) -> Path:
+    """A private student writes for the corpus it was taught from: both must stand in one ledger, or costs hide."""
+    other = open_run(folder)
+    if other.ledger != run.ledger:
+        raise BadInput(
+            f"the student of {folder} is charged to {other.ledger}, this run to {run.ledger}; both must be charged to "
+            f"one ledger: type --ledger {other.ledger}"
+        )
+    if not (other.release / "student").is_dir():
+        raise BadInput(f"{folder} has no finished student; type `hearsay run CONFIG --out {folder}` first")
+    return other.release / "student"
+
+
+def private_units(config: AugmentConfig, run: Run, encoder: Encoder, progress: stages.Progress) -> Labelled:
+    data, privacy = config.data, config.privacy
+    columns = Columns(text=data.text, label=data.label, user=data.user if privacy.unit == "user" else None)
+    return collect(
+        read_rows(data.private, columns, label_separator=data.separator),
+        data.labels,
+        unit=privacy.unit,
+        cap=data.cap,
+        key=identity.derived_key("partition", privacy.corpus),
+        sketch_key=identity.sketch_key(),
+        encode=encoder.alone,
+        folder=run.private / "labelled",
+        progress=progress,
+        declared=data.units,
+    )
+
+
+def tutored(work: Work) -> Floats:
+    """Shares of the listed labels: noisy, clipped from below, normalised; even ones where no tutor is wanted."""
+    labels, settings = len(work.config.data.labels), work.config.tutor
+    if not settings.use:
+        return np.full(labels, 1 / labels)
+    with work.stages.start("tutor"):
+        noisy = work.asker.histogram(work.budget(tutor=True))
+    least = settings.floor * noise_of(work.budget(tutor=True))
+    return np.array(normalised(np.maximum(noisy[:labels], least)))
+
+
+def discriminated(work: Work, shares: Floats) -> Floats:
+    """[candidates, labels] log-probabilities, from the noisy answers of the method that the settings name."""
+    settings = work.config.discriminator
+    with work.stages.start("discriminator") as progress:
+        if settings.method == "votes":
+            return _by_votes(work)
+        space = spaces.fit(work.vectors, work.asked, settings.dimensions)
+        space.save(work.run.release / "stages" / "space.npz")
+        places = space.places(work.vectors)
+        if settings.method == "clusters":
+            return _by_cells(work, space, places, shares)
+        scorer = (
+            _by_means(work, space, places, shares)
+            if settings.method == "means"
+            else _by_gradients(work, space, places, shares, progress)
+        )
+    scorer.save(work.run.release / "stages" / "scorer.npz")
+    return scorer.scores(places)
+
+
+def _by_means(work: Work, space: Space, places: Floats, shares: Floats) -> scoring.Scorer:
+    budget = work.budget(tutor=False)
+    sums = work.asker.means(space, budget)
+    return scoring.from_means(sums, noise_of(budget), shares, work.config.data.units, places, work.asked)
+
+
+def _by_gradients(
+    work: Work, space: Space, places: Floats, shares: Floats, progress: stages.Progress
+) -> scoring.Scorer:
+    """Noisy steps from the public discriminant; each is charged, and the mean of the second half counts."""
+    steps = work.config.discriminator.steps
+    scorer = scoring.from_public(places, work.asked, shares)
+    late: list[scoring.Scorer] = []
+    for step in range(steps):
+        weights = np.concatenate([scorer.weights, scorer.bias[:, None]], axis=1)
+        gradient = work.asker.gradient(space, weights, step, work.budget(tutor=False) / steps)
+        scorer = scoring.stepped(scorer, gradient, work.config.data.units, RATE)
+        late += [scorer] if step >= steps // 2 else []
+        progress(step + 1, steps)
+    return scoring.Scorer(np.mean([one.weights for one in late], axis=0), np.mean([one.bias for one in late], axis=0))
+
+
+def _by_cells(work: Work, space: Space, places: Floats, shares: Floats) -> Floats:
+    centres, cells = spaces.cells(places, work.config.discriminator.clusters, work.config.compute.seed)
+    noisy = work.asker.cells(space, centres, work.budget(tutor=False))
+    return scoring.from_cells(noisy, shares)[:, cells].T
+
+
+def _by_votes(work: Work) -> Floats:
+    """The paper's way, every query counted. All labels of a candidate get the score of its being private."""
+    settings, config = work.config.discriminator, work.config
+    chance = np.random.default_rng(config.compute.seed)
+    order = chance.permutation(len(work.vectors))
+    asked = work.vectors[order[: settings.queries]]
+    generated = work.vectors[order[settings.queries :][:GENERATED]]
+    opinions = Opinions(work.asker.units, settings.teachers, config.data.units, generated, asked)
+    noisy = work.asker.votes(opinions, work.budget(tutor=False), settings.noise)
+    scorer = scoring.from_votes(noisy, asked, settings.answer)
+    scorer.save(work.run.release / "stages" / "scorer.npz")
+    return np.repeat(scorer.scores(work.vectors.astype(np.float64)), len(config.data.labels), axis=1)
+
+
+def selected(work: Work, scores: Floats, shares: Floats) -> Chosen:
+    settings = work.config.selection
+    with work.stages.start("selection"):
+        return select(
+            scores,
+            work.asked,
+            work.vectors,
+            tempered(shares, settings.temper),
+            texts=settings.texts,
+            relabel=settings.relabel,
+            seed=work.config.compute.seed if settings.order == "spread" else None,
+            near_copy=settings.near_copy,
+        )

@@ -1,0 +1,1 @@
+"""What the student is compared with, as methods of `hearsay run`: references that nobody protects, and DP-SGD."""

@@ -1,0 +1,153 @@
+"""`baseline:` in a config: the same data, unit, budget, ledger and evaluation, and another method.
+
+public          the base model                               release/student, costs nothing
+public_pseudo   ... warmed up on its own pseudo sentences    release/student, costs nothing
+private         one adapter on the private text              internal/, NOT PRIVATE
+blacklist       ... its secrets replaced after generation    internal/, NOT PRIVATE
+dpsgd, ghost    DP-SGD by Opacus, a sample is a unit         release/student, charged whole before the first step
+"""
+
+import json
+import warnings
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from hearsay.accounting import budget, sampled
+from hearsay.accounting.costs import UNIT
+from hearsay.accounting.events import SubsampledGaussian
+from hearsay.accounting.ledger import Ledger
+from hearsay.adapter_files import merged
+from hearsay.baselines.settings import Baseline
+from hearsay.baselines.unprotected import Training, private_adapter
+from hearsay.config import Config
+from hearsay.errors import BudgetError
+from hearsay.public.cards import release_student
+from hearsay.run import write_text
+from hearsay.stages import Progress
+
+if TYPE_CHECKING:
+    from hearsay.pipeline import Work
+
+NOISE = "research (Opacus)"
+NO_ANSWER = "none: the noise is drawn while the student trains"
+OPACUS = "opacus.json"
+
+
+def run(work: "Work", warm: Tensor) -> None:
+    """`warm` is the public model's adapter after its pseudo sentences: the start of what is warmed up."""
+    settings = chosen(work.config)
+    start = warm if settings.warm_up else work.stack.top.layout.initial()
+    if not settings.protects:
+        private_adapter(
+            work.run, work.stages, work.lm, lambda: work.partition, work.stack.shape, Training(), start=start
+        )
+    elif settings.noisy:
+        _noisy(work, settings, start)
+    else:
+        student = work.lm if settings.method == "public" else merged(work.lm, work.stack.top, warm)
+        release_student(work.run, student, work.ledger, work.config)
+
+
+def chosen(config: Config) -> Baseline:
+    if config.baseline is None:
+        raise ValueError("no baseline in this config")
+    return config.baseline
+
+
+def schedule(config: Config) -> tuple[SubsampledGaussian, ...]:
+    """What the ledger's first row must commit to. Full batches are plain Gaussians and need nothing."""
+    settings = config.baseline
+    if settings is None or not settings.noisy or settings.batch == config.data.units:
+        return ()
+    privacy = config.privacy
+    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend)
+    return (sampled.schedule_for(epsilon, privacy.delta, _rate(config), settings.steps),)
+
+
+def _rate(config: Config) -> Fraction:
+    """From the declared number of units: how many there are is private."""
+    return Fraction(chosen(config).batch, config.data.units)
+
+
+def _noisy(work: "Work", settings: Baseline, start: Tensor) -> None:
+    event = charge(work.ledger, work.config, work.run.id, work.run.folder)
+    flat = work.stages.tensor(
+        settings.method, work.file(settings.method), lambda progress: _trained(work, settings, event, start, progress)
+    )
+    release_student(work.run, _learner(work, settings, start).student(flat), work.ledger, work.config)
+
+
+def charge(ledger: Ledger, config: Config, run_id: str, folder: Any) -> SubsampledGaussian:
+    """All steps, before the first. A run that was stopped trains anew under the same charge: nobody saw the first."""
+    settings = chosen(config)
+    question = f"{settings.method}-{settings.steps}-{settings.batch}"
+    paid = ledger.find(run_id, question)
+    if paid is not None and isinstance(paid.event, SubsampledGaussian):
+        return paid.event
+    event = _event(ledger, config)
+    purpose = f"{settings.method}: {settings.steps} steps of about {settings.batch} units"
+    ledger.charge(run_id, question, event, answer=NO_ANSWER, purpose=purpose, folder=folder, noise=NOISE)
+    return event
+
+
+def _event(ledger: Ledger, config: Config) -> SubsampledGaussian:
+    rate, steps, allowed = _rate(config), chosen(config).steps, ledger.budget
+    if rate == 1 and allowed.filter == "gaussian":  # of the whole budget, whatever is left: the ledger refuses
+        whole = budget.make(allowed.epsilon, allowed.delta).capacity
+        return sampled.full_for(whole * Fraction(config.privacy.spend) - 4 * UNIT, steps)
+    for event in allowed.schedule[ledger.account().scheduled :]:
+        if isinstance(event, SubsampledGaussian) and (event.rate, event.steps) == (rate, steps):
+            return event
+    if allowed.filter == "renyi":
+        return schedule(config)[0]
+    raise BudgetError(
+        f"the ledger of {ledger.corpus_name!r} did not commit to {steps} steps of {chosen(config).batch} units before "
+        "its first answer, or has spent them, and a Poisson sample cannot be paid for later; set baseline.batch to "
+        "data.units (every unit in every step), or keep the corpus's ledger for the method that began it"
+    )
+
+
+def _learner(work: "Work", settings: Baseline, start: Tensor) -> Any:
+    from hearsay.baselines.learner import Learner
+
+    return Learner(work.lm, work.stack.top, start, settings.trainable)
+
+
+def _trained(work: "Work", settings: Baseline, event: SubsampledGaussian, start: Tensor, progress: Progress) -> Tensor:
+    from hearsay.baselines import dpsgd
+    from hearsay.baselines.units import Units, by_unit
+
+    learner = _learner(work, settings, start)
+    ghost, data = settings.method == "ghost", work.config.data
+    steps = dpsgd.Steps(
+        event=event,
+        batch=settings.batch,
+        clip=settings.clip,
+        learning_rate=settings.learning_rate,
+        optimiser=settings.optimiser,
+        decay=settings.decay,
+        average=settings.average,
+        ghost=ghost,
+        physical=settings.physical or dpsgd.fitting(learner, ghost),
+    )
+    width = settings.tokens if work.config.privacy.unit == "user" else data.max_tokens + 1
+    units = Units(by_unit(work.partition), work.lm, width)
+    found = dpsgd.train(learner, units, steps, progress)
+    _second_accountant(work, event, found.history)
+    return found.flat
+
+
+def _second_accountant(work: "Work", event: SubsampledGaussian, history: list[tuple[float, float, int]]) -> None:
+    """Opacus's own count of the steps it took, beside the ledger's: both follow from public settings alone."""
+    from opacus.accountants import PRVAccountant
+
+    accountant, delta = PRVAccountant(), work.config.privacy.delta
+    accountant.history = history
+    ours = sampled.epsilon_of(event, delta)
+    with warnings.catch_warnings():  # it speaks of logarithms of 0 (full batches) and of the orders it starts from
+        warnings.simplefilter("ignore")
+        theirs = accountant.get_epsilon(delta, eps_error=ours / 500)
+    body = {"history": history, "epsilon_opacus": theirs, "epsilon_ledger": ours, "delta": delta}
+    write_text(work.run.release / OPACUS, json.dumps(body, indent=1))

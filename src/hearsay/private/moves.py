@@ -1,0 +1,98 @@
+"""How each unit would move the current student: one update per unit, block by block, kept nowhere.
+
+With one local step an update is the unit's own negative gradient (DP-SGD); with several it is what its own Adam steps
+from the student changed (DP-FedAvg). Only the adapters' outer halves B move; the inner halves A are public and fixed
+(public/basis.py). Nothing of a unit survives the call: no optimiser state, no adapter.
+
+Which units share a launch depends on who is there, so a unit's numbers must not depend on its neighbours or on its
+place, down to the last bit: else removing one person would nudge the others' updates across a grid step, and the
+bound would cover one unit while many moved. `place_matters` tries it, on public tokens, on this very device and
+shape; where it does matter, units are launched one at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private.packing import Frame, Rows, pack
+from hearsay.private.stack import Stack
+from hearsay.private.training import BlockState, TrainingShape, advance, output_gradient
+from hearsay.private.units import KINDS, Block, Units
+from hearsay.stacked import StackedTop
+
+PROBES = 3
+
+
+def frame_of(lm: LanguageModel, shape: TrainingShape) -> Frame:
+    """A unit's rows for one round: all of its local steps."""
+    return Frame(shape.row_tokens, shape.steps * shape.rows_per_step, start_id(lm), end_id(lm))
+
+
+@dataclass
+class Moves:
+    """`shape.steps` local steps, `block` units a launch."""
+
+    top: StackedTop
+    shape: TrainingShape
+    device: torch.device
+    block: int
+
+    def __call__(
+        self, units: Units, student: Tensor, page: int, chosen: NDArray[np.bool_] | None = None
+    ) -> Iterator[Tensor]:
+        """float32 [block, D_B], exactly zero for padding and for a unit without a sentence long enough."""
+        first = student.to(self.device, torch.float32).reshape(1, -1)
+        for rows in units.blocks(self.block, page, chosen):
+            yield self.of(rows, first)
+
+    def of(self, rows: Block, first: Tensor) -> Tensor:
+        state = self._state(rows, first)
+        if self.shape.steps == 1:
+            return -output_gradient(self.top, state, 0)
+        outputs = self.top.layout.outputs().to(self.device)
+        for step in range(self.shape.steps):
+            whole = torch.zeros_like(state.flat)
+            whole[:, outputs] = output_gradient(self.top, state, step)
+            advance(state, whole, step, self.shape)
+        return (state.flat - first)[:, outputs]
+
+    def _state(self, rows: Block, first: Tensor) -> BlockState:
+        flat = first.repeat(self.block, 1)
+        laid = [self._schedule(torch.from_numpy(np.ascontiguousarray(array))) for array in rows]
+        return BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), *laid)
+
+    def _schedule(self, rows: Tensor) -> Tensor:
+        """[block, steps * rows, T] to [steps, block * rows, T] on the device."""
+        shape = self.shape
+        steps = rows.view(self.block, shape.steps, shape.rows_per_step, shape.row_tokens).transpose(0, 1)
+        return steps.reshape(shape.steps, -1, shape.row_tokens).to(self.device, non_blocking=True)
+
+
+def moves(stack: Stack, shape: TrainingShape, block: int) -> Moves:
+    """On the stack's own adapters; one unit a launch where the device's arithmetic depends on a unit's place."""
+    made = Moves(stack.top, shape, stack.device, block)
+    if block > 1 and place_matters(made, frame_of(stack.lm, shape), stack.top.split.head.shape[0]):
+        return Moves(stack.top, shape, stack.device, 1)
+    return made
+
+
+def place_matters(made: Moves, frame: Frame, vocabulary: int) -> bool:
+    """Whether one public unit's update differs in any bit between places in a block or with other neighbours."""
+    stream = np.random.default_rng(0)
+    first = made.top.layout.initial()[None].to(made.device)
+    first = first + 0.01 * torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(made.device)
+
+    def someone() -> Rows:
+        return pack([stream.integers(1, vocabulary, 20) for _ in range(stream.integers(0, 30))], frame, stream)
+
+    probe = pack([stream.integers(1, vocabulary, 20) for _ in range(12)], frame, stream)
+    found = []
+    for place in np.linspace(0, made.block - 1, PROBES).astype(int):
+        rows = [probe if slot == place else someone() for slot in range(made.block)]
+        found.append(made.of(tuple(np.stack([getattr(r, k) for r in rows]) for k in KINDS), first)[place])  # type: ignore[arg-type]
+    return any(not torch.equal(found[0], other) for other in found[1:])

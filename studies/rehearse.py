@@ -1,0 +1,109 @@
+"""A rehearsal: every method tried on public text that plays the private one, the same number of times, all recorded.
+
+    python studies/rehearse.py studies/rehearse-airline.yaml --data DATA --model MODEL --out DIR [--minutes 9]
+
+Settings chosen on private text would have to be paid for; chosen here they are free and the same for all methods. A
+method's grid names settings by dotted path; `trials` of its combinations are drawn (by a fixed seed), run as cells of
+the product, and judged by perplexity on held-out public text. A finished trial is not redone.
+
+The public corpus is smaller, so everything shrinks with it, by r = its units over the private ones': teachers and
+batches (as much text a teacher, the same sampling rate), and the budget so that noise keeps its size beside the signal:
+mu / r for Gaussians; for Poisson samples the epsilon at which the noise multiplier is r times the real one.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hearsay.accounting import gaussian, sampled
+from hearsay.accounting.budget import main_delta
+from hearsay.accounting.events import SubsampledGaussian
+from hearsay.baselines import methods
+from hearsay.config import Config
+from hearsay.errors import ConfigError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import corpora
+from studies.run import cell, merge
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
+    parser.add_argument("--model", required=True, help="base model: folder, hub id or embedded")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", help="methods to rehearse; all by default")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after this")
+    given = parser.parse_args()
+    rehearse(yaml.safe_load(given.study.read_text()), given)
+
+
+def rehearse(study: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+    files = corpora.REHEARSE[study["corpus"]](given.data, given.out / "corpus")
+    path = given.out / f"{given.study.stem}.json"
+    found = json.loads(path.read_text()) if path.exists() else {"trials_per_method": study["trials"], "methods": {}}
+    ends = time.monotonic() + 60 * given.minutes
+    for number, (name, method) in itertools.product(range(study["trials"]), study["methods"].items()):  # in turn
+        if (given.only and name not in given.only) or time.monotonic() > ends:
+            continue
+        done = found["methods"].setdefault(name, {"trials": []})
+        if len(done["trials"]) <= number:
+            trial = drawn(method.get("grid", {}), study["trials"])[number]
+            real = merge(merge(study["base"], method.get("settings", {})), nested(trial))
+            measured = cell(f"{name}-{number}", shrunk(real, study["units"], files), files, given)
+            done["trials"].append({"settings": trial, "ppl": measured["ppl"], "seconds": measured["seconds"]["total"]})
+            done["chosen"] = min(done["trials"], key=lambda one: one["ppl"]["student"])["settings"]
+            path.write_text(json.dumps(found, indent=1))
+            print(name, json.dumps(done["trials"][-1]), flush=True)
+    return dict(found)
+
+
+def drawn(grid: dict[str, list[Any]], trials: int) -> list[dict[str, Any]]:
+    """Combinations of the grid in a fixed random order. Every method gets as many as every other, no fewer."""
+    every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if len(every) < trials:
+        raise ConfigError(f"got a grid of {len(every)} combinations for {trials} trials; need at least as many")
+    return random.Random(0).sample(every, trials)
+
+
+def nested(trial: dict[str, Any]) -> dict[str, Any]:
+    """{"ask.clip": 1} to {"ask": {"clip": 1}}."""
+    found: dict[str, Any] = {}
+    for dotted, value in trial.items():
+        for part in reversed(dotted.split(".")):
+            value = {part: value}
+        found = merge(found, value)
+    return found
+
+
+def shrunk(settings: dict[str, Any], units: int, files: dict[str, Any]) -> dict[str, Any]:
+    """Settings for `units` private units, for the rehearsal's fewer ones."""
+    ratio = Fraction(files["units"], units)
+    real = Config.model_validate(merge(settings, {"data": {**files, "units": units}, "privacy": {"corpus": "real"}}))
+    less: dict[str, Any] = {"teachers": {"count": max(1, round(real.teachers.count * ratio))}}
+    if real.baseline is not None:
+        less["baseline"] = {"batch": max(1, round(real.baseline.batch * ratio))}
+    less["privacy"] = {"epsilon": _epsilon(real, ratio)}
+    return merge(settings, less)
+
+
+def _epsilon(real: Config, ratio: Fraction) -> float:
+    delta = real.privacy.delta
+    for event in methods.schedule(real):
+        quieter = SubsampledGaussian(event.rate, event.noise_multiplier * ratio, event.steps)
+        return sampled.epsilon_of(quieter, delta)
+    mu = gaussian.mu_of(real.privacy.epsilon, main_delta(delta))
+    return gaussian.epsilon_of(mu / float(ratio), main_delta(delta))
+
+
+if __name__ == "__main__":
+    main()

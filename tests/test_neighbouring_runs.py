@@ -1,0 +1,84 @@
+"""Two runs on corpora that differ in one unit: everything that is noted, shown or logged must be the same."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hearsay import config as configs
+from hearsay import lm as models
+from hearsay import pipeline
+from hearsay import run as runs
+from hearsay.demo.airline import Airline, write_corpus
+from hearsay.lm import LanguageModel
+from hearsay.stages import Watch
+
+SETTINGS = {
+    "data": {
+        "private": "private.jsonl", "public": "public.jsonl", "units": 30, "sentences": 90, "mean_tokens": 24,
+        "cap": 40, "max_tokens": 24,
+    },
+    "privacy": {"corpus": "neighbours"},
+    "model": "model",
+    "adapter": {"rank": 2, "blocks": 1},
+    "teachers": {"count": 3, "epochs": 0.3, "row_tokens": 32, "rows": 2},
+    "ask": {"sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
+    "student": {"pseudo": 12, "warm_up": 2, "steps": 4, "batch": 4},
+    "compute": {"device": "cpu", "block": 2},
+}  # fmt: skip
+
+
+class _Seen(Watch):
+    """Everything that a person would see, but for the time."""
+
+    seen: list[object] = []  # noqa: RUF012
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.seen.append(name)
+
+    def progress(self, done: int, total: int) -> None:
+        self.seen.append((self.name, done, total))
+
+
+def _told(folder: Path, caplog: pytest.LogCaptureFixture) -> tuple[object, ...]:
+    home = folder / "home"
+    home.mkdir()
+    (home / "secret").write_bytes(b"s" * 32)
+    config = configs.load(folder / "hearsay.yaml")
+    here = runs.begin(folder / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
+    _Seen.seen.clear()
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG):
+        pipeline.generate(config, here, _Seen, anyway=True)
+    lines = [json.loads(line) for line in (here.folder / "progress.jsonl").read_text().splitlines()]
+    noted = [{k: v for k, v in line.items() if k not in ("time", "seconds")} for line in lines]
+    logged = [record.getMessage() for record in caplog.records if record.name.startswith("hearsay")]
+    names = sorted(
+        p.name for p in here.folder.rglob("*") if p.is_file() and "private" not in p.parts and len(p.stem) < 60
+    )
+    return noted, list(_Seen.seen), logged, names
+
+
+def test_what_is_noted_shown_and_logged_does_not_depend_on_a_unit(
+    tmp_path: Path, tiny_gpt2: LanguageModel, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The unit that is missing from the second corpus writes more than all others together."""
+    told, printed = [], []
+    models.save(tiny_gpt2, tmp_path / "model", "tiny")
+    capfd.readouterr()
+    busy = [turn.text for turn in Airline(40, seed=9).turns()][:40]
+    for side in ("with", "without"):
+        folder = tmp_path / side
+        write_corpus(folder, private_customers=12, public_customers=6, holdout_customers=1, seed=4)
+        rows = [{"user": "busy", "text": text} for text in busy] if side == "with" else []
+        with (folder / "private.jsonl").open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        (folder / "hearsay.yaml").write_text(yaml.safe_dump(SETTINGS | {"model": str(tmp_path / "model")}))
+        told.append(_told(folder, caplog))
+        printed.append(capfd.readouterr())
+    assert told[0] == told[1]
+    assert printed[0] == printed[1]
+    assert len(told[0][0]) > 8 and len(told[0][1]) > 8
