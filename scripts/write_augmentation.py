@@ -131,7 +131,7 @@ def _speed(study: dict[str, Any]) -> str:
 
 
 def tutor(study: dict[str, Any]) -> str:
-    from hearsay.report.corpus_page import tutor_plot
+    from hearsay.report import figures
 
     cells = [cell for cell in study["cells"].values() if cell["name"] == "tutor alone at 0.4" and cell["labels"] == 39]
     true = study["true_shares"]["39"]
@@ -139,7 +139,7 @@ def tutor(study: dict[str, Any]) -> str:
     rows = [
         {"label": label, "true": share, "noisy": got} for (label, share), got in zip(true.items(), noisy, strict=True)
     ]
-    return tutor_plot(rows)
+    return figures.shares(rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """Tiny random language models, one of each family, with a tokenizer trained on the spot: no download, no data file."""
 
 import os
+import socket
+from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -16,6 +19,7 @@ from transformers import (
     set_seed,
 )
 
+import tiny_hearsay
 from hearsay.lm import LanguageModel
 
 TEXT = "the flight to oslo leaves at nine and your seat is near a window please bring one bag only thank you"
@@ -58,3 +62,38 @@ def tiny_gpt2() -> LanguageModel:
 def _one_thread() -> None:
     """Tests run beside each other: two threads a process on two cores wait for each other more than they compute."""
     torch.set_num_threads(1)
+
+
+class TinyDemo:
+    """The demo at tiny size, run with every socket blocked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found = self.play()
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    @property
+    def corpus(self) -> Path:
+        return self.folder / "corpus"
+
+    def play(self) -> dict[str, Any]:
+        from hearsay.demo import show
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("the demo opened a socket")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "socket", refuse)
+            patch.setattr(socket, "create_connection", refuse)
+            for name, value in tiny_hearsay.SIZES.items():
+                patch.setattr(show, name, value)
+            return show.play(self.folder, 0, settings=tiny_hearsay.settings())[1]
+
+
+@pytest.fixture(scope="session")
+def tiny_demo(tmp_path_factory: pytest.TempPathFactory) -> TinyDemo:
+    """One for all: tests that use it carry xdist_group("demo"), so that one worker makes it once."""
+    return TinyDemo(tmp_path_factory.mktemp("tiny") / "demo")

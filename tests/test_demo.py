@@ -1,56 +1,26 @@
 """The demo at tiny size, with every socket blocked, and the documents that show its figures."""
 
-import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from conftest import TinyDemo
 from hearsay import config as configs
 from hearsay.cli.setup import EXAMPLE
 from hearsay.demo import show
-from hearsay.report import page
-from hearsay.run import open_run
+from tiny_hearsay import TINY
 
 ROOT = Path(__file__).parents[1]
-TINY: dict[str, Any] = {
-    "data": {"units": 80, "sentences": 240, "mean_tokens": 26, "cap": 3, "max_tokens": 24},
-    "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "corpus": "tiny-air"},
-    "adapter": {"rank": 2, "blocks": 1},
-    "teachers": {"count": 440, "epochs": 0.5, "rows": 1},
-    "ask": {"sentences": 6, "questions": 40, "candidates": 16, "tail": 8, "clip": 0.3},
-    "student": {"pseudo": 12, "warm_up": 2, "steps": 6, "batch": 4},
-}
 
 
-@pytest.fixture()
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("the demo opened a socket")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-
-
-def test_the_demo_runs_offline_and_leaves_student_statement_and_report(
-    tmp_path: Path, no_network: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(show, "HELD_OUT_ROWS", 30)
-    monkeypatch.setattr(show, "COMPLETIONS", 6)
-    monkeypatch.setattr(show, "PRIVATE_STEPS", 4)
-    settings = json.loads(json.dumps(TINY))
-    settings["data"]["units"] = 440
-    folder, found = show.play(tmp_path / "demo", 0, settings=settings)
+@pytest.mark.xdist_group("demo")
+def test_the_demo_runs_offline_and_leaves_student_statement_and_report(tiny_demo: TinyDemo) -> None:
+    found = tiny_demo.found
     assert {"public", "public_pseudo", "student", "private", "seqpate", "gap_closed"} <= found.keys()
-    report = page.write(open_run(folder)).read_text()
-    assert "62.7%" in report and "<svg" in report and len(report) < 1_000_000
-    assert "http" not in report.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
-        "http://creativecommons.org", ""
-    ).replace("https://matplotlib.org", "")
-    _, second = show.play(tmp_path / "demo", 0, settings=settings)  # finished: nothing is asked or paid twice
+    assert found["student"]["ppl_low"] < found["student"]["ppl"] < found["student"]["ppl_high"]
+    second = tiny_demo.play()  # finished: nothing is asked or paid twice
     assert second["student"]["ppl"] == found["student"]["ppl"]
 
 

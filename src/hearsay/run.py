@@ -27,6 +27,7 @@ from hearsay.errors import BadInput, ConfigError
 
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
 RECEIPT = "forgotten.json"
+LOCK = ".lock"
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "opacus", "numpy", "dp-accounting", "mpmath")
 
 
@@ -57,12 +58,15 @@ class Run:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One process works on a run directory at a time."""
-        with (self.folder / ".lock").open("w") as lock:
+        """One process works on a run directory at a time; its number stands in the lock, so that it can be stopped."""
+        with (self.folder / LOCK).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadInput(f"another process is working on {self.folder}; wait for it or stop it") from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
             yield
 
 
@@ -120,6 +124,24 @@ def open_run(folder: Path) -> Run:
         return Run(folder.resolve(), body["id"], Path(body["ledger"]), Path(body["home"]))
     except (OSError, ValueError, KeyError):
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
+
+
+def worker(folder: Path) -> int | None:
+    """The number of the process that works on a run directory now; None if there is none, however the last one ended.
+
+    The lock itself is tried only if the process it names is alive (another program may have its number by now), so
+    that looking never stands in the way of a run that begins.
+    """
+    try:
+        number = int((folder / LOCK).read_text())
+        os.kill(number, 0)
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return number
+    except (OSError, ValueError):
+        return None
+    return None
 
 
 def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:

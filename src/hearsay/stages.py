@@ -17,6 +17,7 @@ from torch import Tensor
 from hearsay.run import Run, write_text
 
 Progress = Callable[[int, int], None]
+NOTE_EVERY = 2.0  # seconds
 
 
 class Stages:
@@ -53,13 +54,20 @@ class Stages:
 class Running:
     def __init__(self, stages: Stages, name: str) -> None:
         self.stages, self.name = stages, name
-        self.began = 0.0
+        self.began = self.noted = 0.0
 
     def __enter__(self) -> Progress:
-        self.began = time.monotonic()
+        self.began = self.noted = time.monotonic()
         self.stages.run.note(self.name, event="begin")
         self.view = self.stages.watch(self.name)
-        return self.view.progress
+        return self._progress
+
+    def _progress(self, done: int, total: int) -> None:
+        """To the person watching; and now and then to progress.jsonl, for those who look from elsewhere."""
+        self.view.progress(done, total)
+        if time.monotonic() - self.noted > NOTE_EVERY:
+            self.noted = time.monotonic()
+            self.stages.run.note(self.name, event="progress", done=done, total=total)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.view.close(failed=kind is not None)

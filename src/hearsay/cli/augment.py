@@ -80,9 +80,9 @@ def table(found: dict[str, Any]) -> None:
 def summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     import json
 
-    from hearsay.report import corpus_page
+    from hearsay.report import page
 
-    report = corpus_page.write(here)
+    report = page.write(here)
     said = json.loads((here.release / "statement.json").read_text())
     if as_json:
         print_json({"corpus": str(here.release / "synthetic"), "report": str(report), "statement": said, **found})

@@ -118,4 +118,4 @@ def doctor(
         raise typer.Exit(2)
 
 
-from hearsay.cli import audit, ledger, plan, run  # noqa: E402, F401  (the verbs register themselves)
+from hearsay.cli import audit, ledger, plan, report, run  # noqa: E402, F401  (the verbs register themselves)

@@ -42,6 +42,7 @@ def run(
     from hearsay import pipeline
     from hearsay import run as runs
     from hearsay.cli.setup import inputs
+    from hearsay.public import samples
     from hearsay.reading import check_schema
 
     text = configs.to_yaml(settings)
@@ -51,7 +52,8 @@ def run(
             check_schema(paths, columns)
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
     with here.alone():
-        pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
+        work = pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
+        samples.write(here, work.lm, work.prefixes, settings.compute.seed)
     _summary(here, as_json, {})
 
 

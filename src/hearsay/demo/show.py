@@ -11,8 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import measure, pipeline
@@ -22,7 +20,7 @@ from hearsay.accounting.costs import UNIT
 from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.demo.airline import CorpusFiles, write_corpus
-from hearsay.lm import LanguageModel
+from hearsay.public import samples
 from hearsay.public.student import Answered
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
@@ -46,7 +44,6 @@ PAPER_STUDENT = {"learning_rate": 1.0e-4, "steps": 60}
 HELD_OUT_ROWS = 400
 COMPLETIONS = 100
 PRIVATE_STEPS = 300
-SHOWN = 6  # completions side by side
 
 
 def play(
@@ -60,7 +57,7 @@ def play(
     here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
     with here.alone(), identity.at(home):
         work = pipeline.generate(config, here, watch)
-        completions(here, work.lm, work.prefixes, config)
+        samples.write(here, work.lm, work.prefixes, config.compute.seed)
         found = measure.evaluate(here, watch, completions=COMPLETIONS, rows=HELD_OUT_ROWS, steps=PRIVATE_STEPS)
         found["seqpate"] = paper_recipe(work)
         write_text(here.internal / measure.FILE, json.dumps(found, indent=1))
@@ -85,20 +82,6 @@ def corpus(folder: Path, seed: int, settings: dict[str, Any] | None) -> CorpusFi
         write_text(done, json.dumps([seed, units]))
         return files
     return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
-
-
-def completions(here: Run, public: LanguageModel, prefixes: list[list[int]], config: Config) -> None:
-    """A few public prefixes, completed by the public model and by the student."""
-    student = models.load(str(here.release / "student"), device=public.device)
-    shown = prefixes[:: max(1, len(prefixes) // SHOWN)][:SHOWN]
-    texts = {}
-    for name, lm in (("public", public), ("student", student)):
-        stream = torch.Generator().manual_seed(config.compute.seed)
-        made = models.generate(lm, shown, max_tokens=24, temperature=0.7, top_p=0.9, generator=stream)
-        texts[name] = models.decode(lm, made)
-    sides = zip(models.decode(public, shown), texts["public"], texts["student"], strict=True)
-    rows = [{"prefix": prefix, "public": a, "student": b} for prefix, a, b in sides]
-    write_text(here.internal / "completions.json", json.dumps({"rows": rows}, indent=1))
 
 
 def paper_recipe(work: pipeline.Work) -> dict[str, float]:

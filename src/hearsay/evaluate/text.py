@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hearsay import lm as models
 from hearsay.lm import LanguageModel
@@ -29,6 +30,8 @@ class Scores:
     tokens: int
     completions: int
     bleu_signature: str
+    ppl_low: float  # 95% interval, rows taken as independent
+    ppl_high: float
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,13 +49,23 @@ def score(
     rewrite: Callable[[str], str] = lambda text: text,
 ) -> Scores:
     """`rewrite` is what happens to a text between the model and the reader (a blacklist)."""
-    nll, tokens = models.token_nll(lm, rows, prefix)
+    sums, counts = models.row_nll(lm, rows, prefix)
+    ppl, *ends = perplexity(sums, counts)
     chosen = rows[:completions]
     stream = torch.Generator().manual_seed(seed)
     made = models.generate(lm, [row[:prefix] for row in chosen], max_tokens=max_tokens - prefix, generator=stream)
     texts = [rewrite(text) for text in models.decode(lm, made)]
     bleu, signature = bleu_scores(texts, models.decode(lm, [row[prefix:] for row in chosen]))
-    return Scores(math.exp(nll / tokens), *bleu, leak_rate(texts, secrets), tokens, len(texts), signature)
+    return Scores(ppl, *bleu, leak_rate(texts, secrets), int(counts.sum()), len(texts), signature, *ends)
+
+
+def perplexity(sums: Tensor, counts: Tensor) -> tuple[float, float, float]:
+    """Per token, with its 95% interval: a ratio of two sums over rows, so its error is that of the residuals."""
+    tokens = float(counts.sum())
+    rate = float(sums.sum()) / tokens
+    spread = float(((sums - rate * counts) ** 2).sum()) * len(sums) / max(1, len(sums) - 1)
+    width = 1.96 * math.sqrt(spread) / tokens
+    return math.exp(rate), math.exp(rate - width), math.exp(rate + width)
 
 
 def bleu_scores(hypotheses: list[str], references: list[str]) -> tuple[tuple[float, float, float, float], str]:

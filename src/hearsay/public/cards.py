@@ -2,30 +2,41 @@
 
 import json
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment
 
 from hearsay import __version__
-from hearsay import lm as models
 from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Config
-from hearsay.lm import LanguageModel
 from hearsay.run import Run, write_text
 
+if TYPE_CHECKING:  # the report renders with this module, and the page must not load torch for it
+    from hearsay.lm import LanguageModel
 
-def release_student(run: Run, student: LanguageModel, ledger: Ledger, config: Config) -> None:
+MADE = "made.json"
+
+
+def release_student(run: Run, student: "LanguageModel", ledger: Ledger, config: Config) -> None:
+    from hearsay import lm as models
+
     said = statement.make(ledger)
     models.save(student, run.release / "student", render("student_card.md.j2", facts(said, config, run)))
+    plain = json.dumps(made(config, run), indent=1, default=lambda section: section.model_dump(mode="json"))
+    write_text(run.release / MADE, plain)
     write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
     write_text(run.release / "statement.html", render("statement.html.j2", facts(said, config, run), html=True))
 
 
 def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]:
     """Public settings and figures from the ledger: all that a card may hold."""
+    return {"statement": said.to_json(), **made(config, run)}
+
+
+def made(config: Config, run: Run) -> dict[str, Any]:
+    """How it was made, in public settings: what the shareable report tells of it."""
     return {
-        "statement": said.to_json(),
         "version": __version__,
         "run": run.id,
         "model": config.model,
@@ -35,6 +46,7 @@ def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]
         "questions": config.ask.questions * config.rounds_of_answers,
         "baseline": config.baseline,
         "how": how(config),
+        "candidates": config.ask.candidates,
     }
 
 

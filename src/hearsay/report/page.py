@@ -1,59 +1,47 @@
-"""The report of a run: what is promised, what was spent, what it is worth. For the owner: it shows internal figures."""
+"""The report of a run, as one offline HTML file: what is promised, what was spent, what it is worth.
 
-import json
-from collections import Counter
+Two editions. The owner's shows internal figures and stays in internal/. The shareable one is made from release/ and
+the ledger only.
+"""
+
+from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from hearsay import config as configs
-from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
+from hearsay.errors import BadInput
 from hearsay.public.cards import render
-from hearsay.report import figures
+from hearsay.report import owner, released
 from hearsay.run import Run, write_text
 
-FILE = "report.html"
+FILE, SHAREABLE = "report.html", "report-shareable.html"
+STYLES = ("colours.css", "document.css", "report.css")
 
 
-def write(run: Run) -> Path:
-    ledger = Ledger.open(run.ledger)
-    values = _values(run, ledger)
-    target = run.internal / FILE
-    write_text(target, render("report.html.j2", values, html=True, room="report"))
+def write(run: Run, *, shareable: bool = False, others: Sequence[Run] = (), out: Path | None = None) -> Path:
+    """The owner's edition goes to internal/, the shareable one to release/, unless `out` names a file."""
+    target = out or (run.release / SHAREABLE if shareable else run.internal / FILE)
+    try:
+        write_text(target, html(run, shareable=shareable, others=others))
+    except OSError as error:
+        raise BadInput(f"cannot write {target}: {error.strerror}; name another with --out") from error
     return target
 
 
-def _values(run: Run, ledger: Ledger) -> dict[str, Any]:
-    said = statement.make(ledger)
-    config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
-    measured = _json(run.internal / "evaluation.json")
-    spent = spending(ledger)
-    perplexity = {name: body["ppl"] for name, body in measured.items() if isinstance(body, dict) and "bleu1" in body}
-    return {
-        "statement": said.to_json(),
-        "config": config,
-        "run": run.id,
-        "measured": {name: measured[name] for name in perplexity},
-        "gap_closed": measured.get("gap_closed"),
-        "phrases": measured.get("phrases"),
-        "utility": figures.utility(perplexity, measured.get("gap_closed")) if perplexity else "",
-        "budget": figures.budget_bar(ledger.budget.epsilon, list(spent.items())),
-        "charges": [(charge.row, charge.purpose, charge.noise) for charge in ledger.charges()],
-        "completions": _json(run.internal / "completions.json"),
-        "other_recipe": _json(run.internal / "other-recipe.json"),
-        "environment": _json(run.folder / "environment.json"),
-        "settings": (run.folder / "config.yaml").read_text(),
-    }
+def html(run: Run, *, shareable: bool = False, others: Sequence[Run] = ()) -> str:
+    ledger = Ledger.open(run.ledger)
+    try:
+        values = released.facts(run.release, ledger, run.id)
+        if not shareable:
+            values |= owner.facts(run, ledger, others)
+    finally:
+        ledger.close()
+    return render("report.html.j2", {**values, "shareable": shareable, "style": style()}, html=True, room="report")
 
 
-def spending(ledger: Ledger) -> dict[str, float]:
-    """Share of the budget by purpose, over all runs of the corpus."""
-    found: Counter[str] = Counter()
-    for charge in ledger.charges():
-        if charge.event not in ledger.budget.schedule:
-            found[charge.purpose] += float(ledger.budget.cost(charge.event) / ledger.budget.capacity)  # type: ignore[assignment]
-    return dict(found)
+def style() -> str:
+    return "\n".join(static(name) for name in STYLES)
 
 
-def _json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
+def static(name: str) -> str:
+    return (resources.files("hearsay") / "report" / "static" / name).read_text(encoding="utf-8")

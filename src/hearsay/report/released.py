@@ -1,0 +1,166 @@
+"""What may be shown to anybody: read from release/ and the ledger, and from nothing else.
+
+The functions here get the release folder and the ledger, never the run directory, so the shareable report cannot show
+what lies beside them.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hearsay.accounting import budget as budgets
+from hearsay.accounting import plan, statement
+from hearsay.accounting.bounds import STEPS
+from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
+from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.report import figures
+
+SHOWN = 8  # synthetic texts
+KEPT = ("student/model.safetensors", "student/config.json", "statement.json", "made.json", "completions.json")
+
+
+def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
+    made = read(release / "made.json")
+    spent = by_run(ledger)
+    pieces = [figures.Share("this run" if one == run else f"run {n}", share, this=one == run)
+              for n, (one, share) in enumerate(spent.items(), start=1)]  # fmt: skip
+    said = statement.make(ledger)
+    return {
+        "statement": said.to_json(),
+        "odds": figures.odds(said.guess_rate),
+        "run": run,
+        "made": made | {"model": public_name(str(made.get("model", "")))} if made else {},
+        "budget": figures.budget(ledger.budget.epsilon, pieces),
+        "left": max(0.0, 1 - sum(spent.values())),
+        "runs": len(spent),
+        "purposes": by_purpose(ledger),
+        "answers": answers(ledger, run, made),
+        "asked": sum(queries(charge.event) for charge in ledger.charges(run)),
+        "completions": read(release / "completions.json").get("rows", []),
+        "synthetic": synthetic(release / "synthetic"),
+        "texts": texts(release / "synthetic" / "corpus.jsonl"),
+        "how": read(release / "synthetic" / "facts.json").get("how", ""),
+        "student": (release / "student").is_dir(),
+        "hashes": hashes(release),
+        "head": _head(ledger),
+    }
+
+
+def by_run(ledger: Ledger) -> dict[str, float]:
+    """Share of the corpus's budget by run, in the order of their first charge."""
+    found: dict[str, float] = {}
+    for charge in ledger.charges():
+        found[charge.run] = found.get(charge.run, 0.0) + share(ledger, charge)
+    return found
+
+
+def share(ledger: Ledger, charge: Charge) -> float:
+    """Of the whole budget, what was committed beforehand included: a schedule takes its part evenly over its events."""
+    budget = ledger.budget
+    if not budget.schedule:
+        return budget.share(budget.cost(charge.event))
+    whole = budgets.make(budget.epsilon, budget.delta, budget.filter).capacity
+    if charge.event in budget.schedule:
+        return float(1 - budget.capacity / whole) / len(budget.schedule)
+    return float(budget.cost(charge.event) / whole)
+
+
+@dataclass
+class Purpose:
+    """One line of the ledger as people read it: what the budget was spent for, over all runs."""
+
+    name: str
+    runs: set[str]
+    charges: int = 0
+    questions: int = 0
+    share: float = 0.0
+    noise: str = ""
+
+
+def by_purpose(ledger: Ledger) -> list[Purpose]:
+    found: dict[str, Purpose] = {}
+    for charge in ledger.charges():
+        one = found.setdefault(charge.purpose, Purpose(charge.purpose, set(), noise=charge.noise))
+        one.runs.add(charge.run)
+        one.charges += 1
+        one.questions += queries(charge.event)
+        one.share += share(ledger, charge)
+    return list(found.values())
+
+
+def queries(event: Event) -> int:
+    return event.steps if isinstance(event, SubsampledGaussian) else getattr(event, "queries", 1)
+
+
+def answers(ledger: Ledger, run: str, made: dict[str, Any]) -> list[dict[str, Any]]:
+    """This run's answers as they were charged: the noise is the ledger's, not the plan's."""
+    return [
+        {"purpose": charge.purpose, "questions": queries(charge.event), **_noise(charge, made),
+         "share": share(ledger, charge)}
+        for charge in ledger.charges(run)
+    ]  # fmt: skip
+
+
+def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
+    event = charge.event
+    if isinstance(event, Gaussian):
+        total = math.sqrt(event.variance) / STEPS
+    elif isinstance(event, Laplace):
+        total = math.sqrt(2) * float(event.scale) / STEPS
+    elif isinstance(event, SubsampledGaussian):
+        total = float(event.noise_multiplier)
+    else:
+        return {"kind": type(event).__name__}
+    found: dict[str, Any] = {"kind": type(event).__name__, "on_sum": total}
+    if made and charge.purpose.startswith("answers") and made.get("recipe") in ("seqpate", "hellinger"):
+        found["on_mean"] = total / made["teachers"]
+        asked = plan.Request(recipe=made["recipe"], queries=event.queries, candidates=made["candidates"])
+        found["tokens"] = plan.effective_tokens(asked, event.queries, found["on_mean"])
+    return found
+
+
+def epsilon_of_run(ledger: Ledger, run: str) -> float:
+    """What this run alone spent, at the budget's delta."""
+    budget = ledger.budget
+    costs = [budget.cost(charge.event) for charge in ledger.charges(run) if charge.event not in budget.schedule]
+    scheduled = sum(charge.event in budget.schedule for charge in ledger.charges(run))
+    return budget.epsilon_spent(sum(costs, Fraction(0)), scheduled)
+
+
+def synthetic(folder: Path) -> list[dict[str, Any]]:
+    """The synthetic corpus's files, if this run made one."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return [{"name": str(path.relative_to(folder)), "bytes": path.stat().st_size} for path in files]
+
+
+def texts(path: Path) -> list[dict[str, Any]]:
+    """Some of the synthetic texts, evenly over the file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines[:: max(1, len(lines) // SHOWN)][:SHOWN]]
+
+
+def hashes(release: Path) -> dict[str, str]:
+    found = {}
+    for path in [*(release / name for name in KEPT), *sorted((release / "synthetic").rglob("*"))]:
+        if path.is_file():
+            with path.open("rb") as file:
+                found[str(path.relative_to(release))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _head(ledger: Ledger) -> dict[str, Any]:
+    row, _, link = ledger.rows()[-1]
+    return {"row": row, "hash": link}
+
+
+def public_name(model: str) -> str:
+    """A folder's last name: where it lies on the owner's machine is nobody's business."""
+    return Path(model).name if Path(model).is_absolute() else model
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -1,0 +1,78 @@
+"""The planner: settings in, what they buy out, and the line that shows which number of teachers would do."""
+
+import dataclasses
+import math
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hearsay.accounting import advice, plan
+from hearsay.config import Ask
+from hearsay.errors import HearsayError
+from hearsay.report import figures, look
+
+POINTS = 33  # of the line
+
+
+class Choice(BaseModel):
+    """What the sliders say. The numbers of units and sentences are declared, never counted."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    epsilon: float = Field(3.0, gt=0, le=100)
+    delta: float = Field(1e-6, gt=0, lt=1)
+    recipe: str = "hellinger"
+    teachers: int = Field(500, ge=1, le=10**7)
+    rounds: int = Field(1, ge=1, le=1000)
+    questions: int = Field(6000, ge=1, le=10**8)
+    units: int = Field(5000, ge=1, le=10**9)
+    sentences: int = Field(60_000, ge=1, le=10**10)
+
+    def request(self) -> plan.Request:
+        rounds = 1 if self.recipe == "seqpate" else self.rounds
+        given = {"epsilon": self.epsilon, "delta": self.delta, "recipe": self.recipe, "teachers": self.teachers,
+                 "queries": self.questions * rounds, "units": self.units, "sentences": self.sentences,
+                 "candidates": Ask.model_fields["candidates"].default, "rounds": rounds}  # fmt: skip
+        known = {field.name for field in dataclasses.fields(plan.Request)}
+        return plan.Request(**{key: value for key, value in given.items() if key in known})
+
+
+def recipes() -> list[dict[str, str]]:
+    """As the config knows them: a new recipe appears by itself."""
+    return [{"name": name, "default": name == Ask.model_fields["recipe"].default}
+            for name in get_args(Ask.model_fields["recipe"].annotation)]  # fmt: skip
+
+
+def answer(choice: Choice) -> dict[str, Any]:
+    """The plan, or why there is none: both are an answer to somebody who moves a slider."""
+    try:
+        made = plan.make(choice.request())
+    except HearsayError as error:
+        return {"feasible": False, "why": str(error), "warnings": []}
+    return made.to_json() | {"odds": guess_percent(made.mu)}
+
+
+def guess_percent(mu: float) -> str:
+    from hearsay.accounting import gaussian
+
+    return f"{math.ceil(gaussian.guess_rate(mu) * 1000) / 10:g}"
+
+
+def picture(choice: Choice) -> str:
+    """Effective tokens against teachers at these settings, as an SVG of its own; empty where no plan exists."""
+    request = choice.request()
+    try:
+        chosen = plan.make(request).effective_tokens
+        line = [(n, plan.make(dataclasses.replace(request, teachers=n, units=None)).effective_tokens)
+                for n in _counts(choice.teachers)]  # fmt: skip
+    except HearsayError:
+        return ""
+    if not all(math.isfinite(tokens) and tokens > 0 for _, tokens in line):
+        return ""
+    return look.standalone(figures.teachers((choice.teachers, chosen), line, advice.ENOUGH_TOKENS))
+
+
+def _counts(teachers: int) -> list[int]:
+    low, high = min(50, teachers), max(10_000, teachers)
+    step = (math.log(high) - math.log(low)) / (POINTS - 1)
+    return [round(math.exp(math.log(low) + n * step)) for n in range(POINTS)]
