@@ -30,11 +30,11 @@ class Choice(BaseModel):
 
     def request(self) -> plan.Request:
         rounds = 1 if self.recipe == "seqpate" else self.rounds
+        of_updates = {"rounds": self.rounds} if self.recipe == "updates" else {}
         given = {"epsilon": self.epsilon, "delta": self.delta, "recipe": self.recipe, "teachers": self.teachers,
                  "queries": self.questions * rounds, "units": self.units, "sentences": self.sentences,
-                 "candidates": Ask.model_fields["candidates"].default, "rounds": rounds}  # fmt: skip
-        known = {field.name for field in dataclasses.fields(plan.Request)}
-        return plan.Request(**{key: value for key, value in given.items() if key in known})
+                 "candidates": Ask.model_fields["candidates"].default, **of_updates}  # fmt: skip
+        return plan.Request(**given)
 
 
 def recipes() -> list[dict[str, str]]:
