@@ -43,10 +43,10 @@ def made(config: Config, run: Run) -> dict[str, Any]:
         "teachers": config.teachers.count,
         "recipe": config.ask.recipe,
         "rounds": config.ask.rounds,
-        "candidates": config.ask.candidates,
         "questions": config.ask.questions * config.rounds_of_answers,
         "baseline": config.baseline,
         "how": how(config),
+        "candidates": config.ask.candidates,
     }
 
 

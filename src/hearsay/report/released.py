@@ -17,7 +17,6 @@ from hearsay.accounting import plan, statement
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
-from hearsay.accounting.request import Request
 from hearsay.report import figures
 
 SHOWN = 8  # synthetic texts
@@ -85,7 +84,8 @@ class Purpose:
 def by_purpose(ledger: Ledger) -> list[Purpose]:
     found: dict[str, Purpose] = {}
     for charge in ledger.charges():
-        one = found.setdefault(charge.purpose, Purpose(charge.purpose, set(), noise=charge.noise))
+        name = aim(charge.purpose)
+        one = found.setdefault(name, Purpose(name, set(), noise=charge.noise))
         one.runs.add(charge.run)
         one.charges += 1
         one.questions += queries(charge.event)
@@ -93,17 +93,27 @@ def by_purpose(ledger: Ledger) -> list[Purpose]:
     return list(found.values())
 
 
+def aim(purpose: str) -> str:
+    """A purpose without its round: sixty rounds of updates are one line to a reader."""
+    return purpose.split(", round ")[0]
+
+
 def queries(event: Event) -> int:
     return event.steps if isinstance(event, SubsampledGaussian) else getattr(event, "queries", 1)
 
 
 def answers(ledger: Ledger, run: str, made: dict[str, Any]) -> list[dict[str, Any]]:
-    """This run's answers as they were charged: the noise is the ledger's, not the plan's."""
-    return [
-        {"purpose": charge.purpose, "questions": queries(charge.event), **_noise(charge, made),
-         "share": share(ledger, charge)}
-        for charge in ledger.charges(run)
-    ]  # fmt: skip
+    """This run's answers as they were charged, rounds of equal noise together: the ledger's noise, not the plan's."""
+    found: dict[tuple[str, Event], dict[str, Any]] = {}
+    for charge in ledger.charges(run):
+        key = aim(charge.purpose), charge.event
+        one = found.setdefault(
+            key, {"purpose": key[0], "rounds": 0, "questions": 0, "share": 0.0, **_noise(charge, made)}
+        )
+        one["rounds"] += 1
+        one["questions"] += queries(charge.event)
+        one["share"] += share(ledger, charge)
+    return [one | {"tokens": one["tokens"] * one["rounds"]} if "tokens" in one else one for one in found.values()]
 
 
 def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
@@ -112,13 +122,16 @@ def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
         total = math.sqrt(event.variance) / STEPS
     elif isinstance(event, Laplace):
         total = math.sqrt(2) * float(event.scale) / STEPS
+    elif isinstance(event, SubsampledGaussian):
+        total = float(event.noise_multiplier)
     else:
         return {"kind": type(event).__name__}
     found: dict[str, Any] = {"kind": type(event).__name__, "on_sum": total}
-    if made and charge.purpose.startswith("answers") and made.get("recipe") in ("seqpate", "hellinger"):
+    answered = isinstance(event, Gaussian | Laplace) and charge.purpose.startswith("answers")
+    if made and answered and made.get("recipe") in ("seqpate", "hellinger"):
         found["on_mean"] = total / made["teachers"]
-        asked = Request(recipe=made["recipe"], candidates=made["candidates"])
-        found["tokens"] = plan.effective_tokens(asked, event.queries, found["on_mean"])
+        asked = plan.Request(recipe=made["recipe"], queries=queries(event), candidates=made["candidates"])
+        found["tokens"] = plan.effective_tokens(asked, asked.queries, found["on_mean"])
     return found
 
 
@@ -160,9 +173,8 @@ def without_places(made: dict[str, Any]) -> dict[str, Any]:
     """A model's folder by its last name: where it lies on the owner's machine is nobody's business."""
     model = str(made.get("model", ""))
     name = Path(model).name if Path(model).is_absolute() else model
-    return {
-        key: value.replace(model, name) if model and isinstance(value, str) else value for key, value in made.items()
-    }
+    told = {key: value.replace(model, name) for key, value in made.items() if model and isinstance(value, str)}
+    return made | told
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearsay.accounting import advice, plan
-from hearsay.accounting.request import Request
 from hearsay.config import Ask
 from hearsay.errors import HearsayError
 from hearsay.report import figures, look
@@ -29,13 +28,13 @@ class Choice(BaseModel):
     units: int = Field(5000, ge=1, le=10**9)
     sentences: int = Field(60_000, ge=1, le=10**10)
 
-    def request(self) -> Request:
+    def request(self) -> plan.Request:
         rounds = 1 if self.recipe == "seqpate" else self.rounds
+        of_updates = {"rounds": self.rounds} if self.recipe == "updates" else {}
         given = {"epsilon": self.epsilon, "delta": self.delta, "recipe": self.recipe, "teachers": self.teachers,
                  "queries": self.questions * rounds, "units": self.units, "sentences": self.sentences,
-                 "candidates": Ask.model_fields["candidates"].default, "rounds": rounds}  # fmt: skip
-        known = {field.name for field in dataclasses.fields(Request)}
-        return Request(**{key: value for key, value in given.items() if key in known})
+                 "candidates": Ask.model_fields["candidates"].default, **of_updates}  # fmt: skip
+        return plan.Request(**given)
 
 
 def recipes() -> list[dict[str, str]]:
