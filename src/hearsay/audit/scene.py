@@ -24,7 +24,7 @@ class Effort:
     remembered: int = 64  # units of the reference that is not private
     epochs: float = 16  # of that reference: it is to remember its rows word for word
     shadows: int = 16
-    shadow_epochs: float = 5
+    shadow_epochs: float = 4
     texts: int = 150
     beams: int = 24
     finished: int = 300  # texts to finish, a side
