@@ -41,9 +41,7 @@ def main() -> None:
     scores = scoring.from_means(sums, 4.0, shares, UNITS, places, asked).scores(places)
     seconds["scores"] = time.monotonic() - began
     began = time.monotonic()
-    chosen = select(
-        scores, asked, vectors, tempered(shares, 0.5), texts=TEXTS, relabel=True, near_copy=0.98, seed=0
-    )
+    chosen = select(scores, asked, vectors, tempered(shares, 0.5), texts=TEXTS, relabel=True, near_copy=0.98, seed=0)
     seconds["selection"] = time.monotonic() - began
     found = {
         "candidates": CANDIDATES, "width": WIDTH, "labels": LABELS, "selected": len(chosen.places),

@@ -68,9 +68,7 @@ def test_flags_of_the_other_task_are_refused(hearsay: Any, tmp_path: Path) -> No
     assert hearsay("init", tmp_path / "other", "--task", "paint")[0] == 2
 
 
-def test_a_tiny_demo_from_end_to_end_and_again(
-    hearsay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tiny_demo_from_end_to_end_and_again(hearsay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clinic_show, "SETTINGS", TINY)
     monkeypatch.setattr(clinic_show, "PATIENTS", {"patients": 60, "holdout": 30})
     code, out, err = hearsay("demo", "--task", "augment", "--out", tmp_path / "demo", "--json")
