@@ -54,7 +54,8 @@ def _setting(study: dict[str, Any]) -> str:
     return (
         f"{seeds} seeds (split of the notes, and noise), mean and half-width of the 95% interval over seeds; a row "
         f"with fewer says so. One pool of {pool['texts']:,} texts by {pool['model']} after "
-        f"{pool['seconds_tuning']:.0f} s of tuning on {pool['passages']:,} public passages; a cell chooses from the texts written for its labels."
+        f"{pool['seconds_tuning']:.0f} s of tuning on {pool['passages']:,} public passages; a cell chooses "
+        "from the texts written for its labels."
     )
 
 

@@ -25,7 +25,7 @@ from hearsay.accounting import identity
 from hearsay.config_augment import AugmentConfig
 from hearsay.evaluate.classify import Ids, Vectors, classifier, figures
 from hearsay.evaluate.noisy_sgd import Recipe, train
-from hearsay.measure_augment import at_random
+from hearsay.measure_augment import at_random, scorer_says
 from hearsay.pipeline import answerable
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public.encoder import Encoder
@@ -205,6 +205,9 @@ def _through_the_door(split: Split, cell: dict[str, Any], epsilon: float, folder
         found = _sgd_discriminator(split, cell, epsilon, shares)
     else:
         scores = augmenting.discriminated(work, shares)
+        if cell.get("scorer"):
+            said = scorer_says(here, split.held)
+            return split.judged(said) if said is not None else {}
         picked = augmenting.selected(work, scores, shares)
         found = split.score(split.vectors[picked.places], picked.labels)
         found["relabelled"] = round(float((picked.labels != split.asked[picked.places]).mean()), 4)
