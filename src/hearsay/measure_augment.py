@@ -90,7 +90,8 @@ def scorer_says(run: Run, vectors: Vectors) -> Ids | None:
     paths = [run.release / "stages" / name for name in ("space.npz", "scorer.npz")]
     if not all(path.exists() for path in paths):
         return None
-    return scoring.load(paths[1]).scores(spaces.load(paths[0]).places(vectors)).argmax(1)
+    said: Ids = scoring.load(paths[1]).scores(spaces.load(paths[0]).places(vectors)).argmax(1)
+    return said
 
 
 def _training_sets(
