@@ -20,7 +20,7 @@ MARK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
 COLUMNS = ("precision_macro", "recall_macro", "f1_macro", "f1_weighted", "accuracy")
 HEADS = ("precision", "recall", "F1 macro", "F1 weighted", "accuracy")
 OURS, PAPER, PUBLIC = "sums by label", "paper", "public only"
-STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
+STUDENT_T = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
 
 Cells = list[dict[str, Any]]
 
@@ -67,7 +67,7 @@ def _table(cells: Cells) -> str:
         mine = [cell for cell in cells if (cell["name"], cell["epsilon"]) == (name, epsilon)]
         told = {math.inf: "NOT PRIVATE", 0.0: "public"}.get(epsilon, f"{epsilon:g}")
         bold = "**" if name == OURS else ""
-        told += f" ({len(mine)} seeds)" if len(mine) < most else ""
+        told += f" ({len(mine)} of {most} seeds)" if len(mine) < most else ""
         lines.append(f"| {bold}{name}{bold} | {told} | {' | '.join(_mean(mine, column) for column in COLUMNS)} |")
     return "\n".join(lines)
 
@@ -78,8 +78,9 @@ def _mean(cells: Cells, column: str) -> str:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    if len(values) < 2:
-        return (values[0] if values else math.nan), math.nan
+    """Mean and half-width; of fewer than three values an interval would say nothing."""
+    if len(values) < 3:
+        return (statistics.mean(values) if values else math.nan), math.nan
     return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
