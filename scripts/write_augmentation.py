@@ -20,7 +20,7 @@ MARK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
 COLUMNS = ("precision_macro", "recall_macro", "f1_macro", "f1_weighted", "accuracy")
 HEADS = ("precision", "recall", "F1 macro", "F1 weighted", "accuracy")
 OURS, PAPER, PUBLIC = "sums by label", "paper", "public only"
-STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
+STUDENT_T = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
 
 Cells = list[dict[str, Any]]
 
@@ -52,31 +52,35 @@ def _setting(study: dict[str, Any]) -> str:
     pool = study["pool"]
     seeds = len({cell["seed"] for cell in study["cells"].values()})
     return (
-        f"{seeds} seeds (split of the notes and noise), mean and half-width of the 95% interval over seeds. One pool of "
-        f"{pool['texts']:,} texts by {pool['model']} after {pool['seconds_tuning']:.0f} s of tuning on "
-        f"{pool['passages']:,} public passages. The label set's part of the pool is what a cell may choose from."
+        f"{seeds} seeds (split of the notes, and noise), mean and half-width of the 95% interval over seeds; a row "
+        f"with fewer says so. One pool of {pool['texts']:,} texts by {pool['model']} after "
+        f"{pool['seconds_tuning']:.0f} s of tuning on {pool['passages']:,} public passages; a cell chooses "
+        "from the texts written for its labels."
     )
 
 
 def _table(cells: Cells) -> str:
     names = list(dict.fromkeys((cell["name"], cell["epsilon"]) for cell in cells))
+    most = len({cell["seed"] for cell in cells})
     lines = [f"| trained on | epsilon | {' | '.join(HEADS)} |", "|---" * (2 + len(HEADS)) + "|"]
     for name, epsilon in names:
         mine = [cell for cell in cells if (cell["name"], cell["epsilon"]) == (name, epsilon)]
         told = {math.inf: "NOT PRIVATE", 0.0: "public"}.get(epsilon, f"{epsilon:g}")
         bold = "**" if name == OURS else ""
+        told += f" ({len(mine)} of {most} seeds)" if len(mine) < most else ""
         lines.append(f"| {bold}{name}{bold} | {told} | {' | '.join(_mean(mine, column) for column in COLUMNS)} |")
     return "\n".join(lines)
 
 
 def _mean(cells: Cells, column: str) -> str:
     mean, half = interval([cell[column] for cell in cells])
-    return f"{mean:.3f} ± {half:.3f}"
+    return f"{mean:.3f}" if math.isnan(half) else f"{mean:.3f} ± {half:.3f}"
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    if len(values) < 2:
-        return values[0], math.nan
+    """Mean and half-width; of fewer than three values an interval would say nothing."""
+    if len(values) < 3:
+        return (statistics.mean(values) if values else math.nan), math.nan
     return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
@@ -108,9 +112,9 @@ def _tutor_text(cells: Cells) -> str:
         public = difference(cells_of(cells, labels), ("tutor alone at 0.4", 0.4), (PUBLIC, 0.0), "accuracy")
         macro = difference(cells_of(cells, labels), ("tutor alone at 0.4", 0.4), (PUBLIC, 0.0), "f1_macro")
         lines.append(
-            f"- {labels} labels: the histogram at epsilon 0.4 is off by {off:.3f} ± {half:.3f} (total variation); against "
-            f"even shares its texts change accuracy by {public[0]:+.3f} ± {public[1]:.3f} and macro F1 by {macro[0]:+.3f} "
-            f"± {macro[1]:.3f}."
+            f"- {labels} labels: the histogram at epsilon 0.4 is off by {off:.3f} ± {half:.3f} (total variation); "
+            f"against even shares its texts change accuracy by {public[0]:+.3f} ± {public[1]:.3f} and macro F1 by "
+            f"{macro[0]:+.3f} ± {macro[1]:.3f}."
         )
     return "\n".join(lines) + "\n\n![Noisy and true shares of labels](figures/tutor.svg)"
 
@@ -122,10 +126,10 @@ def cells_of(cells: Cells, labels: int) -> Cells:
 def _speed(study: dict[str, Any]) -> str:
     features, scoring = study["features"], json.loads(SCORING.read_text())
     return (
-        f"Encoding: {features['texts_per_second']:.0f} texts a second ({features['encoder']}, {features['tokens']} tokens, "
-        f"{features['precision']}, {features['threads']} thread of a busy machine), once. Scoring and selecting from "
-        f"{scoring['candidates']:,} encoded candidates: {scoring['seconds_cpu']:.1f} s of processor time, "
-        f"{scoring['seconds_total']:.1f} s on {scoring['threads']} thread of the same machine "
+        f"Encoding: {features['texts_per_second']:.0f} texts a second, once ({features['encoder']}, "
+        f"{features['tokens']} tokens, {features['precision']}, {features['threads']} thread of a busy machine). "
+        f"Scoring and selecting from {scoring['candidates']:,} encoded candidates: {scoring['seconds_cpu']:.1f} s of "
+        f"processor time, {scoring['seconds_total']:.1f} s by the clock on {scoring['threads']} thread of that machine "
         "(`python benchmarks/augment_scoring.py`)."
     )
 

@@ -25,7 +25,7 @@ from hearsay.accounting import identity
 from hearsay.config_augment import AugmentConfig
 from hearsay.evaluate.classify import Ids, Vectors, classifier, figures
 from hearsay.evaluate.noisy_sgd import Recipe, train
-from hearsay.measure_augment import at_random
+from hearsay.measure_augment import at_random, scorer_says
 from hearsay.pipeline import answerable
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public.encoder import Encoder
@@ -84,6 +84,13 @@ def main() -> None:
     results["machine"] = run.environment()
     results["features"] = json.loads((given.features / "features.json").read_text())
     results["pool"] = {"texts": len(candidates), **_pool_facts(given.pool)}
+    if "true_shares" not in results:  # of a published data set: a study may show them, a run may not
+        results["true_shares"] = {}
+        for count, texts in study["labels"].items():
+            split = _split(int(count), int(texts), study["seeds"][0], encoder, candidates, given.data, given.out)
+            true = [round(float(share), 4) for share in split.true_shares()]
+            results["true_shares"][str(count)] = dict(zip(split.labels, true, strict=True))
+        path.write_text(json.dumps(results, indent=1))
     ends = time.monotonic() + 60 * given.minutes
     for first in (True, False):  # the cells that the goal is judged by are done for every seed before the others
         for seed in study["seeds"]:
@@ -93,7 +100,6 @@ def main() -> None:
                 if not missing or time.monotonic() > ends:
                     continue
                 split = _split(int(count), int(texts), seed, encoder, candidates, given.data, given.out)
-                _note_truth(results, split, study["seeds"][0])
                 for name, epsilon, cell in missing:
                     began = time.monotonic()
                     found = _cell(split, cell, epsilon, given.out / "cells" / f"{count}-{seed}")
@@ -106,14 +112,6 @@ def main() -> None:
 
 def _key(count: object, name: str, epsilon: float, seed: int) -> str:
     return f"{count} labels, {name}, epsilon {epsilon:g}, seed {seed}"
-
-
-def _note_truth(results: dict[str, Any], split: Split, first: int) -> None:
-    """True shares of a published data set: a study may show them, a run may not."""
-    if split.seed == first:
-        true = [round(float(share), 4) for share in split.true_shares()]
-        shares = results.setdefault("true_shares", {})
-        shares[str(len(split.labels))] = dict(zip(split.labels, true, strict=True))
 
 
 def _arguments() -> argparse.Namespace:
@@ -207,6 +205,9 @@ def _through_the_door(split: Split, cell: dict[str, Any], epsilon: float, folder
         found = _sgd_discriminator(split, cell, epsilon, shares)
     else:
         scores = augmenting.discriminated(work, shares)
+        if cell.get("scorer"):
+            said = scorer_says(here, split.held)
+            return split.judged(said) if said is not None else {}
         picked = augmenting.selected(work, scores, shares)
         found = split.score(split.vectors[picked.places], picked.labels)
         found["relabelled"] = round(float((picked.labels != split.asked[picked.places]).mean()), 4)

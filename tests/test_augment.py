@@ -1,6 +1,7 @@
 """The second method end to end, on texts whose vectors are word counts: what crosses the door; bad input."""
 
 import json
+import threading
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from hearsay import config as configs
 from hearsay import run as runs
 from hearsay.accounting import gaussian, plan_augment, verify
 from hearsay.config_augment import AugmentConfig
-from hearsay.errors import BadInput, BudgetError, ConfigError, DataError
+from hearsay.demo.endpoint import Server
+from hearsay.errors import BadInput, BudgetError, ConfigError, DataError, ModelError
+from hearsay.evaluate import classify, noisy_sgd
+from hearsay.lm import LanguageModel, save
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, Note, collect
 from hearsay.public import generator, scoring, selection
@@ -22,6 +26,7 @@ from hearsay.public.encoder import Encoder
 from hearsay.reading import Row
 from hearsay.release import labelled as asking
 from hearsay.release.grid import on_grid
+from hearsay.stages import Stages, Watch
 
 LABELS = ["heart", "bone", "skin"]
 WORDS = {
@@ -337,3 +342,63 @@ def test_the_plan_knows_what_cannot_work() -> None:
     )
     assert not plan_augment.make(votes).feasible
     assert Fraction(made.queries) == 1
+
+
+def test_a_student_of_the_same_ledger_writes_candidates(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:
+    """Both systems in one ledger: its run is named, its student writes behind the control code."""
+    ledger = tmp_path / "home" / "ledger.sqlite"
+    other = runs.begin(tmp_path / "other", "{}", ledger, tmp_path / "home")
+    body = corpus(tmp_path)
+    body["generator"] = {"backend": "student", "model": str(other.folder), "texts": 6, "tokens": 8, "least_words": 1}
+    config = AugmentConfig.model_validate(body)
+    here = runs.begin(tmp_path / "run", configs.to_yaml(config), ledger, tmp_path / "home")
+    with pytest.raises(BadInput, match="no finished student"):
+        augmenting.written(config, here, Stages(here, Watch))
+    save(tiny_gpt2, other.release / "student", "card")
+    found = augmenting.written(config, here, Stages(here, Watch))
+    assert {one.label for one in found} <= set(LABELS)
+    assert augmenting.written(config, here, Stages(here, Watch)) == found
+
+
+def test_a_run_waits_for_its_endpoint_and_goes_on(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:
+    pytest.importorskip("openai")
+    server = Server(tiny_gpt2, 0, lambda number: "503" if number >= 2 else None)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    body = corpus(tmp_path)
+    body["generator"] = {"backend": "endpoint", "model": "tiny", "texts": 6, "tokens": 8, "least_words": 1}
+    body["endpoint"] = {"base_url": server.url, "pause": 0.0, "retries": 1, "concurrency": 1}
+    with pytest.raises(ModelError, match="2 of 6 texts are here"):
+        played(tmp_path, body)
+    assert not (tmp_path / "home" / "ledger.sqlite").exists(), "nothing private was read, nothing was charged"
+    server.trouble = None
+    asked = server.asked
+    config = AugmentConfig.model_validate(body)
+    here = runs.open_run(tmp_path / "run")
+    assert augmenting.written(config, here, Stages(here, Watch))
+    assert server.asked == asked + 4
+    server.shutdown()
+    server.server_close()
+
+
+def test_figures_are_those_of_scikit_learn() -> None:
+    from sklearn.metrics import f1_score, precision_score, recall_score
+
+    chance = np.random.default_rng(0)
+    truth, said = chance.integers(4, size=300), chance.integers(4, size=300)
+    found = classify.figures(truth, said, 4)
+    for kind in ("macro", "weighted"):
+        assert getattr(found, f"f1_{kind}") == pytest.approx(f1_score(truth, said, average=kind))
+        assert getattr(found, f"precision_{kind}") == pytest.approx(precision_score(truth, said, average=kind))
+        assert getattr(found, f"recall_{kind}") == pytest.approx(recall_score(truth, said, average=kind))
+
+
+@pytest.mark.parametrize("ghost", [False, True])
+def test_noisy_sgd_learns_and_says_what_it_would_cost(ghost: bool) -> None:
+    pytest.importorskip("opacus")
+    chance = np.random.default_rng(0)
+    vectors = _counts([text_of(LABELS[i % 3], chance) for i in range(300)])
+    ids = np.arange(300) % 3
+    made = noisy_sgd.train(vectors, ids, 3, noisy_sgd.Recipe(8.0, 1e-5, ghost=ghost, epochs=10, batch=100), seed=0)
+    assert (made.scores(vectors).argmax(1) == ids).mean() > 0.6
+    assert made.event.steps == 30
+    assert float(made.event.noise_multiplier) > 0.3

@@ -74,7 +74,7 @@ def test_a_tiny_demo_from_end_to_end_and_again(hearsay: Any, tmp_path: Path, mon
     code, out, err = hearsay("demo", "--task", "augment", "--out", tmp_path / "demo", "--json")
     assert code == 0, err
     found = json.loads(out)
-    assert set(found["models"]) == {"synthetic", "tutor_only", "public", "private"}
+    assert set(found["models"]) == {"synthetic", "tutor_only", "public", "private", "scorer"}
     assert found["leaks"]["found"] == 0
     assert found["statement"]["epsilon"] <= 1.0
     report = Path(found["report"]).read_text()

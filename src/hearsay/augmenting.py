@@ -67,7 +67,8 @@ class Work:
 
     def budget(self, *, tutor: bool) -> Fraction:
         """The tutor's part of what this run may spend (mu squared), or the rest of it."""
-        whole = self.ledger.budget.capacity * Fraction(self.config.privacy.spend) - 4 * UNIT
+        slack = (4 + self.config.discriminator.steps) * UNIT  # each charge is rounded up by less than one
+        whole = self.ledger.budget.capacity * Fraction(self.config.privacy.spend) - slack
         share = Fraction(self.config.tutor.share) if self.config.tutor.use else Fraction(0)
         return whole * (share if tutor else 1 - share)
 
@@ -100,8 +101,8 @@ def prepare(
     with flow.start("encode candidates") as progress:
         texts = [one.text for one in candidates]
         vectors = encoders.kept(encoder, texts, run.release / "stages" / "candidates", progress)
-    with flow.start("encode private text") as progress:
-        units = private_units(config, run, encoder, progress)
+    with flow.start("encode private text"):
+        units = private_units(config, run, encoder)
     ledger = pipeline.answerable(config, run, units.sketch, research=research)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
@@ -152,7 +153,7 @@ def _student(folder: Path, run: Run) -> Path:
     return other.release / "student"
 
 
-def private_units(config: AugmentConfig, run: Run, encoder: Encoder, progress: stages.Progress) -> Labelled:
+def private_units(config: AugmentConfig, run: Run, encoder: Encoder) -> Labelled:
     data, privacy = config.data, config.privacy
     columns = Columns(text=data.text, label=data.label, user=data.user if privacy.unit == "user" else None)
     return collect(
@@ -164,8 +165,6 @@ def private_units(config: AugmentConfig, run: Run, encoder: Encoder, progress: s
         sketch_key=identity.sketch_key(),
         encode=encoder.alone,
         folder=run.private / "labelled",
-        progress=progress,
-        declared=data.units,
     )
 
 

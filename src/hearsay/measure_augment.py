@@ -18,7 +18,8 @@ from hearsay.evaluate.classify import Ids, Vectors, classifier, measured
 from hearsay.measure import FILE, secrets
 from hearsay.private.labelled import Labelled
 from hearsay.public import encoder as encoders
-from hearsay.public import generator
+from hearsay.public import generator, scoring
+from hearsay.public import space as spaces
 from hearsay.public.encoder import Encoder
 from hearsay.public.selection import quotas, tempered
 from hearsay.reading import Columns, read_rows
@@ -37,8 +38,8 @@ def evaluate(run: Run, watch: Any = stages.Watch, *, encoder: Encoder | None = N
     encoder = encoder or augmenting.load_encoder(config)
     with flow.start("encode hold-out"):
         vectors, truth = held_out(config, encoder)
-    with identity.at(run.home), flow.start("measure") as progress:
-        units = augmenting.private_units(config, run, encoder, progress) if run.private.exists() else None
+    with identity.at(run.home), flow.start("measure"):
+        units = augmenting.private_units(config, run, encoder) if run.private.exists() else None
         found = _figures(config, run, encoder, vectors, truth, units)
     write_text(run.internal / FILE, json.dumps(found, indent=1))
     return found
@@ -74,12 +75,23 @@ def _figures(
     sets = _training_sets(config, run, encoder, shares)
     found: dict[str, Any] = {"task": "augment", "classifier": "logistic regression on the encoder's vectors"}
     found["models"] = {name: score(name, *body) for name, body in sets.items()}
+    if (said := scorer_says(run, vectors)) is not None:
+        found["models"]["scorer"] = measured(truth, said, len(labels), config.compute.seed)
     if units is not None:
         found["models"]["private"] = {**score("private", *_private(units)), "stamp": "NOT-PRIVATE"}
         found["tutor"] = _tutor(config, units, shares)
     found["held_out_notes"] = len(truth)
     found["leaks"] = _leaks(config, run)
     return found
+
+
+def scorer_says(run: Run, vectors: Vectors) -> Ids | None:
+    """Labels by the released discriminant itself: what was paid for, without the way through texts."""
+    paths = [run.release / "stages" / name for name in ("space.npz", "scorer.npz")]
+    if not all(path.exists() for path in paths):
+        return None
+    said: Ids = scoring.load(paths[1]).scores(spaces.load(paths[0]).places(vectors)).argmax(1)
+    return said
 
 
 def _training_sets(

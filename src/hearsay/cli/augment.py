@@ -58,18 +58,18 @@ def table(found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(
-        "held-out notes", "texts", "precision", "recall", "F1", "F1 weighted", "accuracy", box=box.SIMPLE_HEAD
-    )
-    shown.columns[0].no_wrap = True
+    heads = ("held-out notes", "texts", "prec.", "recall", "F1", "accuracy")
+    shown = Table(*heads, box=box.SIMPLE_HEAD)
+    for column in shown.columns:
+        column.no_wrap = True
     for name, body in found["models"].items():
         label = f"{name} (NOT PRIVATE)" if name == "private" else name
         if "accuracy" not in body:
-            shown.add_row(label, str(body["texts"]), *"-----")
+            shown.add_row(label, str(body.get("texts", "-")), *"----")
             continue
         low, high = body["interval"]["accuracy"]
-        figures = [f"{body[key]:.3f}" for key in ("precision_macro", "recall_macro", "f1_macro", "f1_weighted")]
-        shown.add_row(label, str(body["texts"]), *figures, f"{body['accuracy']:.3f} ({low:.2f}-{high:.2f})")
+        figures = [f"{body[key]:.3f}" for key in ("precision_macro", "recall_macro", "f1_macro")]
+        shown.add_row(label, str(body.get("texts", "-")), *figures, f"{body['accuracy']:.3f} ({low:.2f}-{high:.2f})")
     Console().print(shown)
     if found.get("tutor"):
         print(f"tutor's shares differ from the true ones by {found['tutor']['total_variation']:.3f} (total variation)")

@@ -21,6 +21,7 @@ LABELS = tuple(SPECIALTIES)
 RARE = "tropical medicine"  # a label that is listed nowhere: one patient in a hundred has it
 LANES = ("private", "holdout")
 SECOND = 0.35  # chance of a further note
+PLAIN = 0.7  # chance that a note also says in plain words what is the matter
 MIXED = 0.12  # chance that a note belongs to two specialties
 
 
@@ -89,7 +90,7 @@ def _text(chance: random.Random, labels: list[str], name: str, number: str, age:
     middle = [f"{found}.", f"{done}.", f"{drugs}."]
     if style != "letter":
         chance.shuffle(middle)
-    known_part = f", {public}" if chance.random() < 0.5 else ""
+    known_part = f", {public}" if chance.random() < PLAIN else ""
     return " ".join([who, f"{complaint}{known_part}.", *middle[: chance.randint(2, 3)], chance.choice(CLOSE)])
 
 

@@ -23,7 +23,10 @@ SETTINGS: dict[str, Any] = {
     "privacy": {"epsilon": 1.0, "delta": 1.0e-6, "unit": "user", "corpus": "st-brendan"},
     "generator": {
         "texts": 1000, "tokens": 32, "prompt": "",
-        "openings": ["The patient was seen for {term} and", "Treatment of {term}:", "Complaint: {term}. Found:"],
+        "openings": [
+            "Patient, aged 61. S: {term}. O:", "Complaint: {term}. Found:", "Patient, aged 47. P: for {term},",
+            "Thank you for sending this patient with {term}. On examination there was",
+        ],
         "terms": {label: list(known.terms) for label, known in SPECIALTIES.items()},
     },
     "discriminator": {"method": "means", "dimensions": 48},

@@ -61,9 +61,9 @@ def train(vectors: Vectors, ids: Ids, classes: int, recipe: Recipe, seed: int) -
     data = torch.utils.data.TensorDataset(torch.from_numpy(vectors), torch.from_numpy(ids))
     loader: Any = torch.utils.data.DataLoader(data, batch_size=min(recipe.batch, len(data)))
     loss: Any = nn.CrossEntropyLoss()
-    engine = PrivacyEngine(accountant="prv")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the plain generator: told above
+        engine = PrivacyEngine(accountant="prv")
         made = engine.make_private_with_epsilon(
             module=model,
             optimizer=optimiser,

@@ -62,18 +62,19 @@ def collect(
     sketch_key: bytes,
     encode: Callable[[str], Vector],
     folder: Path,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    declared: int = 1,
 ) -> Labelled:
-    """Reads, encodes and keeps in `folder` (inside private/), or loads what is there."""
+    """Reads, encodes and keeps in `folder` (inside private/), or loads what is there.
+
+    Says nothing while it works: how far it got would tell how many units there are.
+    """
     path = folder / "labelled.npz"
     if path.exists():
         return _load(path, len(labels))
     texts, sketch = _gather(rows, labels, unit, cap, key, sketch_key)
-    units: dict[int, list[Note]] = {}
-    for done, (name, kept) in enumerate(texts.items()):
-        units[name] = [Note(encode(one.text), tuple(sorted(one.labels))) for one in kept.values()]
-        progress(min(done + 1, declared), declared)  # against the declared number: the true one is not for showing
+    units = {
+        name: [Note(encode(one.text), tuple(sorted(one.labels))) for one in kept.values()]
+        for name, kept in texts.items()
+    }
     found = Labelled(units, len(labels), sketch)
     _save(found, path)
     return found

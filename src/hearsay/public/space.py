@@ -62,7 +62,7 @@ def fit(vectors: npt.NDArray[np.float32], asked: Ids, dimensions: int) -> Space:
     whiten = _inverse_root(inside.T @ inside / len(wide))
     between = whiten @ (means.T * sizes) @ means @ whiten
     first = _leading(between, min(len(labels) - 1, dimensions))
-    total = whiten @ wide.T @ wide @ whiten / len(wide)
+    total = whiten @ (wide.T @ wide) @ whiten / len(wide)
     outside = np.eye(len(total)) - first @ first.T
     rest = _leading(outside @ total @ outside, max(0, min(dimensions, len(total)) - first.shape[1]))
     directions = whiten @ np.concatenate([first, rest], axis=1)
