@@ -22,11 +22,11 @@ import yaml
 
 from hearsay import augmenting, run
 from hearsay.accounting import identity
+from hearsay.charging import answerable
 from hearsay.config_augment import AugmentConfig
 from hearsay.evaluate.classify import Ids, Vectors, classifier, figures
 from hearsay.evaluate.noisy_sgd import Recipe, train
 from hearsay.measure_augment import at_random, scorer_says
-from hearsay.pipeline import answerable
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public.encoder import Encoder
 from hearsay.public.generator import Candidate

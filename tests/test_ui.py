@@ -19,9 +19,9 @@ import yaml
 
 from conftest import TinyDemo
 from hearsay import stages
-from hearsay.config import Ask
 from hearsay.errors import BadInput
 from hearsay.run import begin, open_run, worker
+from hearsay.sections import Ask
 from hearsay.ui import planner
 from hearsay.ui.server import Page
 from hearsay.ui.shelf import Shelf

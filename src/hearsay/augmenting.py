@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hearsay import charging, stages
 from hearsay import lm as models
-from hearsay import pipeline, stages
 from hearsay.accounting import identity
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
@@ -103,7 +103,7 @@ def prepare(
         vectors = encoders.kept(encoder, texts, run.release / "stages" / "candidates", progress)
     with flow.start("encode private text"):
         units = private_units(config, run, encoder)
-    ledger = pipeline.answerable(config, run, units.sketch, research=research)
+    ledger = charging.answerable(config, run, units.sketch, research=research)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     return Work(config, run, ledger, flow, encoder, candidates, vectors, Asker(door, units, run.id, encoder.name))

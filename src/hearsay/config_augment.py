@@ -10,13 +10,13 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hearsay.accounting import plan_augment
-from hearsay.config import Compute, Positive, Privacy, Share, _Section
+from hearsay.sections import Compute, Positive, Privacy, Section, Share
 
 OTHER = "other"
 PROMPT = "Please write a short note from the field of {label}: "
 
 
-class LabelledData(_Section):
+class LabelledData(Section):
     private: list[Path] = Field(min_length=1, description="private files: jsonl, csv, parquet (.gz .xz .bz2), datasets")
     holdout: list[Path] = Field([], description="private files of units that nobody trains on: only to measure with")
     text: str = Field("text", description="column that holds the text")
@@ -42,7 +42,7 @@ class LabelledData(_Section):
         return value
 
 
-class Endpoint(_Section):
+class Endpoint(Section):
     """An OpenAI-compatible server: vLLM, Ollama, a vendor. It sees prompts, and prompts hold no private text."""
 
     base_url: str = Field("http://127.0.0.1:8000/v1", description="for backend endpoint: address of the server")
@@ -57,7 +57,7 @@ class Endpoint(_Section):
     price_out: float = Field(0.0, ge=0, description="price of a million answer tokens")
 
 
-class Generator(_Section):
+class Generator(Section):
     backend: Literal["local", "endpoint", "student", "file"] = Field(
         "local", description="local model, OpenAI-compatible endpoint, private student of a run, file of texts"
     )
@@ -84,7 +84,7 @@ class Generator(_Section):
         return [self.prompt, *self.openings]
 
 
-class Discriminator(_Section):
+class Discriminator(Section):
     method: Literal["means", "gradients", "clusters", "votes"] = Field(
         "means", description="means, gradients or clusters: few vectors released; votes: the paper's teachers"
     )
@@ -99,14 +99,14 @@ class Discriminator(_Section):
     noise: Literal["gaussian", "laplace"] = Field("gaussian", description="votes: laplace for comparison only")
 
 
-class Tutor(_Section):
+class Tutor(Section):
     use: bool = Field(True, description="false: labels in even shares, and nothing is spent on their histogram")
     share: Share = Field(0.1, description="share of this run's budget for the noisy label histogram", lt=1)
     floor: float = Field(1.0, ge=0, description="least count of a label, in standard deviations of the noise: a label "
                          "lost in it is not proved absent; 0: as the paper")  # fmt: skip
 
 
-class Selection(_Section):
+class Selection(Section):
     texts: Positive = Field(1000, description="texts of the synthetic corpus, by the tutor's shares")
     relabel: bool = Field(True, description="let the private scores name a candidate's label; false: the prompt's")
     order: Literal["spread", "best"] = Field(
@@ -116,7 +116,7 @@ class Selection(_Section):
     near_copy: float = Field(0.98, gt=0, le=1, description="candidates more alike than this (cosine) count as copies")
 
 
-class AugmentConfig(_Section):
+class AugmentConfig(Section):
     task: Literal["augment"] = Field("augment", description="what to make: a labelled synthetic corpus")
     data: LabelledData
     privacy: Privacy

@@ -16,16 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from hearsay import charging, stages
 from hearsay import lm as models
-from hearsay import stages
-from hearsay.accounting import budget, identity, plan, sampled
-from hearsay.accounting.costs import UNIT
-from hearsay.accounting.events import SubsampledGaussian
+from hearsay.accounting import identity
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.baselines import methods as baselines
-from hearsay.config import Budgeted, Config
-from hearsay.errors import BudgetError, LedgerError
+from hearsay.config import Config
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.moves import frame_of, moves
 from hearsay.private.shards import Partition
@@ -41,7 +38,7 @@ from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
-from hearsay.release.updates import Crowd, ask_update, full_scale, sampled_scale
+from hearsay.release.updates import Crowd, ask_update
 from hearsay.run import Run
 from hearsay.stacked import Adapted
 from hearsay.stages import Stages
@@ -64,10 +61,6 @@ class Work:
     partition: Partition
     prefixes: list[list[int]]
 
-    def part_of_budget(self, part: float) -> Fraction:
-        """mu^2 for a part of what this run may spend."""
-        return self.ledger.budget.capacity * Fraction(self.config.privacy.spend) * Fraction(part)
-
     def file(self, name: str) -> Path:
         return self.run.release / "stages" / f"{name}.safetensors"
 
@@ -76,7 +69,7 @@ def generate(
     config: Config, run: Run, watch: Watcher = stages.Watch, *, anyway: bool = False, research: bool = False
 ) -> Work:
     """Runs or resumes; the student ends in release/student. `research` stamps the ledger: not for production."""
-    check_feasible(config, anyway=anyway)
+    charging.check_feasible(config, anyway=anyway)
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
@@ -94,74 +87,6 @@ def generate(
     return work
 
 
-def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
-    made = plan.make(config.plan_request())
-    if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
-        raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
-    return made
-
-
-def open_ledger(
-    config: Budgeted, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
-) -> Ledger:
-    corpus = identity.corpus_id(config.privacy.corpus)
-    if path.exists():
-        ledger = Ledger.open(path, corpus=corpus)
-        if (ledger.budget.epsilon, ledger.budget.delta) != (config.privacy.epsilon, config.privacy.delta):
-            raise BudgetError(
-                f"the ledger of {config.privacy.corpus!r} was begun with epsilon {ledger.budget.epsilon}, delta "
-                f"{ledger.budget.delta}; a corpus has one budget: set privacy.epsilon and delta to these"
-            )
-        if ledger.unit != config.privacy.unit:  # answers bounded for a record, told as a promise to a user
-            raise BudgetError(
-                f"the ledger of {config.privacy.corpus!r} protects each {ledger.unit}, but privacy.unit is "
-                f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
-            )
-        return ledger
-    allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
-    privacy = config.privacy
-    return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
-
-
-def answerable(
-    config: Budgeted,
-    run: Run,
-    sketch: tuple[bytes, ...],
-    *,
-    research: bool = False,
-    schedule: tuple[SubsampledGaussian, ...] = (),
-    check: bool = True,
-) -> Ledger:
-    """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
-    begun = run.ledger.exists()
-    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
-    try:
-        identity.remember(ledger.id, ledger.path, sketch)
-    except LedgerError:
-        ledger.close()
-        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
-            run.ledger.unlink()
-        raise
-    if check:
-        check_left(config, ledger, run.id)
-    ledger.register(run.id, run.folder)
-    return ledger
-
-
-def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
-    """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
-    allowed = ledger.budget
-    own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
-    left = allowed.share(allowed.capacity - ledger.account().spent + own) if allowed.capacity else 0.0
-    if left < config.privacy.spend * (1 - 1e-6):
-        most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
-        way_out = f"set privacy.spend to at most {most}" if most else "no further run can ask about this corpus"
-        raise BudgetError(
-            f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
-            f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"
-        )
-
-
 def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
@@ -172,11 +97,11 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         partition = make_partition(config, lm, run.private / "shards")
     block = config.compute.block or BLOCKS.get(device.type, 16)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
-    schedule = () if run.ledger.exists() else committed(config, len(stack.top.layout.outputs()))
+    schedule = () if run.ledger.exists() else charging.committed(config, len(stack.top.layout.outputs()))
     # What is charged whole, or was committed in the first row, is looked at there and not beforehand.
     sampled_only = config.share_of_updates == 1 and config.updates.sample < 1
     check = config.baseline is None and not sampled_only
-    ledger = answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
+    ledger = charging.answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)
@@ -216,7 +141,7 @@ def moved(work: Work, student: Tensor) -> Tensor:
     rate = Fraction(settings.sample).limit_denominator(10**6)
 
     def compute(progress: stages.Progress) -> Tensor:
-        scale = _scale(work)
+        scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))
         units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
         movers = moves(work.stack, shape, work.stack.block)
         crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id)
@@ -228,33 +153,6 @@ def moved(work: Work, student: Tensor) -> Tensor:
         return server.result
 
     return work.stages.tensor("updates", work.file("updates"), compute)
-
-
-def _scale(work: Work) -> Fraction:
-    """Of the noise of a round of updates: in closed form if all take part, else as the ledger's first row committed."""
-    settings, width = work.config.updates, len(work.stack.top.layout.outputs())
-    if settings.sample == 1:
-        return full_scale(work.part_of_budget(work.config.share_of_updates) / settings.rounds - UNIT)
-    wanted = committed(work.config, width)
-    if not set(wanted) <= set(work.ledger.budget.schedule):
-        raise BudgetError(
-            f"the ledger of {work.ledger.corpus_name!r} did not commit to these rounds of sampled updates before its "
-            "first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
-        )
-    return sampled_scale(wanted[0])
-
-
-def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
-    """What must stand in a new ledger's first row: Poisson samples, which no filter takes later."""
-    if config.baseline is not None:
-        return baselines.schedule(config)
-    settings, privacy = config.updates, config.privacy
-    if not config.share_of_updates or settings.sample == 1:
-        return ()
-    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
-    rate = Fraction(settings.sample).limit_denominator(10**6)
-    whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
-    return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:
@@ -298,8 +196,7 @@ def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
 def answers(work: Work, questions: Questions, teachers: AdapterStore, student: Tensor, number: int) -> Answered:
     """Through the door (release/asking.py): a round may cost its equal share of what this run may spend."""
     config = work.config
-    part = 1.0 if work.ledger.budget.schedule else 1 - config.share_of_updates  # of what the schedule left
-    share = work.part_of_budget(part) / config.ask.rounds - 4 * UNIT
+    share = charging.share_of_a_round(config, work.ledger)
     with work.stages.start(f"answers {number + 1}") as progress:
         ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
         return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))

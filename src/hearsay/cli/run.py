@@ -39,14 +39,14 @@ def run(
     settings = configs.load(config)
     for warning in plan.make(settings.plan_request()).warnings:
         warn(warning)
-    from hearsay import pipeline
+    from hearsay import charging, pipeline
     from hearsay import run as runs
     from hearsay.cli.setup import inputs
     from hearsay.public import samples
     from hearsay.reading import check_schema
 
     text = configs.to_yaml(settings)
-    pipeline.check_feasible(settings, anyway=anyway)
+    charging.check_feasible(settings, anyway=anyway)
     if not (out / "run.json").exists():  # a wrong path or column is told before the directory fixes the settings
         for _, paths, columns in inputs(settings):
             check_schema(paths, columns)

@@ -11,9 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hearsay import charging, measure, pipeline
 from hearsay import config as configs
 from hearsay import lm as models
-from hearsay import measure, pipeline
 from hearsay import run as runs
 from hearsay.accounting import identity
 from hearsay.accounting.costs import UNIT
@@ -93,7 +93,7 @@ def paper_recipe(work: pipeline.Work) -> dict[str, float]:
     config = _paper_config(work.config)
     folder = work.run.internal / "seqpate"
     (folder / "release" / "stages").mkdir(parents=True, exist_ok=True)
-    ledger = pipeline.open_ledger(config, folder / "ledger.sqlite", research=True)
+    ledger = charging.open_ledger(config, folder / "ledger.sqlite", research=True)
     other = Run(folder, work.run.id, ledger.path, work.run.home)
     ledger.register(other.id, folder)
     paper = pipeline.Work(config, other, ledger, Door(ledger, other.id, folder), work.stages, work.lm, work.stack,

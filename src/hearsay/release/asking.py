@@ -10,12 +10,12 @@ from torch import Tensor
 
 from hearsay.accounting import plan
 from hearsay.accounting.bounds import STEPS, Bound
-from hearsay.config import Ask
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore
 from hearsay.public.questions import Questions
 from hearsay.release import aggregate
 from hearsay.release.door import Door, Question
+from hearsay.sections import Ask
 
 CLIP_SHARE = Fraction(4, 100)  # of a round's budget, for the private quantile of the residuals' norms
 CLIP_COVERS = 0.8  # of the teachers' norms

@@ -7,9 +7,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearsay.accounting import advice, plan
-from hearsay.config import Ask
 from hearsay.errors import HearsayError
 from hearsay.report import figures, look
+from hearsay.sections import Ask
 
 POINTS = 33  # of the line
 

@@ -1,0 +1,123 @@
+"""What a run may spend: the ledger it is charged to, whether enough is left, and how much each round gets.
+
+Decided before anything private is asked: the charge itself is checked again, exactly, by the ledger.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+
+from hearsay.accounting import budget, identity, plan, sampled
+from hearsay.accounting.costs import UNIT
+from hearsay.accounting.events import SubsampledGaussian
+from hearsay.accounting.ledger import Ledger
+from hearsay.baselines import methods as baselines
+from hearsay.config import Budgeted, Config
+from hearsay.errors import BudgetError, LedgerError
+from hearsay.release.updates import full_scale, sampled_scale
+from hearsay.run import Run
+
+
+def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
+    made = plan.make(config.plan_request())
+    if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
+        raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
+    return made
+
+
+def open_ledger(
+    config: Budgeted, path: Path, *, research: bool = False, schedule: tuple[SubsampledGaussian, ...] = ()
+) -> Ledger:
+    corpus = identity.corpus_id(config.privacy.corpus)
+    if path.exists():
+        ledger = Ledger.open(path, corpus=corpus)
+        if (ledger.budget.epsilon, ledger.budget.delta) != (config.privacy.epsilon, config.privacy.delta):
+            raise BudgetError(
+                f"the ledger of {config.privacy.corpus!r} was begun with epsilon {ledger.budget.epsilon}, delta "
+                f"{ledger.budget.delta}; a corpus has one budget: set privacy.epsilon and delta to these"
+            )
+        if ledger.unit != config.privacy.unit:  # answers bounded for a record, told as a promise to a user
+            raise BudgetError(
+                f"the ledger of {config.privacy.corpus!r} protects each {ledger.unit}, but privacy.unit is "
+                f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
+            )
+        return ledger
+    allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
+    privacy = config.privacy
+    return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
+
+
+def answerable(
+    config: Budgeted,
+    run: Run,
+    sketch: tuple[bytes, ...],
+    *,
+    research: bool = False,
+    schedule: tuple[SubsampledGaussian, ...] = (),
+    check: bool = True,
+) -> Ledger:
+    """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
+    begun = run.ledger.exists()
+    ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
+    try:
+        identity.remember(ledger.id, ledger.path, sketch)
+    except LedgerError:
+        ledger.close()
+        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+            run.ledger.unlink()
+        raise
+    if check:
+        check_left(config, ledger, run.id)
+    ledger.register(run.id, run.folder)
+    return ledger
+
+
+def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
+    """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
+    allowed = ledger.budget
+    own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
+    left = allowed.share(allowed.capacity - ledger.account().spent + own) if allowed.capacity else 0.0
+    if left < config.privacy.spend * (1 - 1e-6):
+        most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
+        way_out = f"set privacy.spend to at most {most}" if most else "no further run can ask about this corpus"
+        raise BudgetError(
+            f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
+            f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"
+        )
+
+
+def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
+    """What must stand in a new ledger's first row: Poisson samples, which no filter takes later."""
+    if config.baseline is not None:
+        return baselines.schedule(config)
+    settings, privacy = config.updates, config.privacy
+    if not config.share_of_updates or settings.sample == 1:
+        return ()
+    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
+    rate = Fraction(settings.sample).limit_denominator(10**6)
+    whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
+    return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
+
+
+def update_scale(config: Config, ledger: Ledger, width: int) -> Fraction:
+    """Of the noise of a round of updates: in closed form if all take part, else as the ledger's first row committed."""
+    settings = config.updates
+    if settings.sample == 1:
+        return full_scale(part_of_budget(config, ledger, config.share_of_updates) / settings.rounds - UNIT)
+    wanted = committed(config, width)
+    if not set(wanted) <= set(ledger.budget.schedule):
+        raise BudgetError(
+            f"the ledger of {ledger.corpus_name!r} did not commit to these rounds of sampled updates before its first "
+            "answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
+        )
+    return sampled_scale(wanted[0])
+
+
+def part_of_budget(config: Budgeted, ledger: Ledger, part: float) -> Fraction:
+    """mu^2 for a part of what this run may spend."""
+    return ledger.budget.capacity * Fraction(config.privacy.spend) * Fraction(part)
+
+
+def share_of_a_round(config: Config, ledger: Ledger) -> Fraction:
+    """mu^2 for one round of answers: an equal part of what updates leave; a committed schedule has taken its own."""
+    part = 1.0 if ledger.budget.schedule else 1 - config.share_of_updates
+    return part_of_budget(config, ledger, part) / config.ask.rounds - 4 * UNIT
