@@ -90,7 +90,7 @@ class TinyDemo:
             patch.setattr(socket, "create_connection", refuse)
             for name, value in tiny_hearsay.SIZES.items():
                 patch.setattr(show, name, value)
-            return show.play(self.folder, 0, settings=tiny_hearsay.settings())[1]
+            return show.play(self.folder, 0, settings=tiny_hearsay.settings(), compare=True)[1]
 
 
 @pytest.fixture(scope="session")

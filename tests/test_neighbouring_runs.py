@@ -24,7 +24,7 @@ SETTINGS = {
     "model": "model",
     "adapter": {"rank": 2, "blocks": 1},
     "teachers": {"count": 3, "epochs": 0.3, "row_tokens": 32, "rows": 2},
-    "ask": {"sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
+    "ask": {"recipe": "hellinger", "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
     "student": {"pseudo": 12, "warm_up": 2, "steps": 4, "batch": 4},
     "compute": {"device": "cpu", "block": 2},
 }  # fmt: skip

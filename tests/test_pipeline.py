@@ -42,7 +42,9 @@ SETTINGS: dict[str, Any] = {
     "model": "model",
     "adapter": {"rank": 2, "blocks": 1},
     "teachers": {"count": 12, "epochs": 0.5, "row_tokens": 32, "rows": 2},
-    "ask": {"rounds": 2, "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
+    "ask": {
+        "recipe": "hellinger", "rounds": 2, "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5,
+    },
     "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6},
     "compute": {"device": "cpu", "block": 5},
 }  # fmt: skip

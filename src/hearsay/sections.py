@@ -62,8 +62,8 @@ class Privacy(Section):
 class Adapter(Section):
     """What teachers and student train: the same few numbers over a frozen model."""
 
-    rank: Positive = Field(8, description="rank of an adapter")
-    blocks: Positive = Field(2, description="how many top blocks of the model carry adapters")
+    rank: Positive = Field(16, description="rank of an adapter")
+    blocks: Positive = Field(4, description="how many top blocks of the model carry adapters")
     basis: Literal["public", "random"] = Field(
         "public", description="where adapters read their input: along the public model's main directions, or anywhere"
     )
@@ -79,8 +79,7 @@ class Teachers(Section):
 
 class Ask(Section):
     recipe: Literal["seqpate", "hellinger", "updates", "mixed"] = Field(
-        "hellinger",
-        description="seqpate (the paper), hellinger (better answers), updates, mixed (updates, then answers)",
+        "updates", description="updates (strongest), hellinger (answers), mixed (both), seqpate (answers, as published)"
     )
     rounds: Positive = Field(1, description="rounds of answers, on the student's own text, teachers restarted from it")
     sentences: Positive = Field(1000, description="sentences per round, completed from public prefixes, to ask about")
@@ -115,17 +114,15 @@ class Updates(Section):
 
     rounds: Positive = Field(60, description="how often; the noise of each grows with the root of it")
     share: Share = Field(0.8, description="mixed: share of the budget for updates; answers get the rest")
-    sample: Share = Field(
-        1.0, description="chance of a unit to take part in a round; below 1: faster, a little noisier"
-    )
+    sample: Share = Field(1.0, description="chance of a unit to take part in a round; below 1: faster, noisier")
     rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
     pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
     local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
     local_rate: float = Field(1e-3, gt=0, description="learning rate of these steps, where there are several")
-    clip: float = Field(1.0, gt=0, description="norm that a unit's update is cut to")
+    clip: float = Field(0.5, gt=0, description="norm that a unit's update is cut to")
     optimiser: Literal["adam", "momentum"] = Field("adam", description="what turns noisy updates into the student")
-    learning_rate: float = Field(1e-2, gt=0, description="of that")
-    average: Share = Field(0.25, description="the student is the mean over this last part of the rounds")
+    learning_rate: float = Field(1.5e-2, gt=0, description="of that")
+    average: Share = Field(0.1, description="the student is the mean over this last part of the rounds")
 
 
 class Student(Section):

@@ -23,12 +23,16 @@ NOTE_EVERY = 2.0  # seconds
 class Stages:
     """Runs stages in order, tells the person watching, and notes public facts in progress.jsonl."""
 
-    def __init__(self, run: Run, watch: Callable[[str], "Watch"]) -> None:
-        self.run, self.watch = run, watch
+    def __init__(self, run: Run, watch: Callable[[str], "Watch"], label: str = "") -> None:
+        self.run, self.watch, self.label = run, watch, label
         self.seconds: dict[str, float] = {}
 
+    def named(self, label: str) -> "Stages":
+        """The same run and watcher for a side job, whose stages carry its name."""
+        return Stages(self.run, self.watch, f" ({label})")
+
     def start(self, name: str) -> "Running":
-        return Running(self, name)
+        return Running(self, name + self.label)
 
     def tensor(self, name: str, path: Path, compute: Callable[[Progress], Tensor]) -> Tensor:
         """A stage whose result is one tensor in a file."""

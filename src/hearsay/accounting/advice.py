@@ -66,9 +66,7 @@ def _remedy(request: Request, tokens: float) -> str:
 def suits(request: Request, mu: float) -> str:
     """Which method suits the declared corpus: updates where the noise leaves them room, answers elsewhere."""
     if request.units and (found := math.sqrt(request.dimensions) / (mu * request.units)) <= UPDATES_DROWN:
-        return (
-            f"updates (noise {found:.2f} of the clip over the run; they closed most of the gap where it was below .3)"
-        )
+        return f"updates (over the run their noise is {found:.2f} of the clip; at .12 they closed .53 of the gap)"
     if not request.sentences:
         return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
     best = max(1, round(request.sentences / GOOD_SENTENCES))

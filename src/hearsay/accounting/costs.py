@@ -68,7 +68,7 @@ def mu_squared(event: Event) -> Fraction:
         case SubsampledGaussian():
             raise BudgetError(
                 "a Poisson-subsampled Gaussian has no cost of its own in a Gaussian filter; commit it in the ledger's "
-                "first row (privacy.schedule), or use a Renyi filter (privacy.filter: renyi)"
+                "first row before the first answer, or let every unit take part"
             )
         case _:
             return round_up(_repeats(event) * Fraction(gaussian.mu_of_pure(pure_epsilon(event))) ** 2)

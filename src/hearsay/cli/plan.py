@@ -90,10 +90,7 @@ def _show(made: Any) -> None:
         ("sensitivity", f"{made.sensitivity:.4g} per question"),
         ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
         ("effective tokens", f"{made.effective_tokens:,.0f}"),
-        (
-            "sentences",
-            f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared",
-        ),
+        *([] if made.recipe == "updates" else [("sentences", _per_teacher(made))]),
         *(
             [("noise over clip", f"{made.noise_over_clip:.3f} over all rounds of updates")]
             if made.noise_over_clip
@@ -110,3 +107,7 @@ def _asked(made: Any) -> str:
     if made.recipe == "updates":
         return f"{made.queries:,} rounds of updates from {made.teachers:,} units, {made.noise} noise"
     return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"
+
+
+def _per_teacher(made: Any) -> str:
+    return f"{made.sentences_per_teacher:.0f} per teacher" if made.sentences_per_teacher else "not declared"

@@ -62,6 +62,9 @@ def demo(
     out: Out = Path("runs/demo"),
     task: Annotated[str, typer.Option(help="generate: a language model; augment: a labelled corpus.")] = "generate",
     seed: Annotated[int, typer.Option(help="Another seed: other simulated customers or patients.")] = 0,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="generate: also students by answers; takes longer.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """The whole method on the embedded model and a simulated airline or clinic, on a CPU, in minutes."""
@@ -78,7 +81,7 @@ def demo(
         return
     from hearsay.demo import show
 
-    here, found = show.play(out, seed, _watch(as_json))
+    here, found = show.play(out, seed, _watch(as_json), compare=compare)
     _summary(runs.open_run(here), as_json, found)
 
 
@@ -175,8 +178,8 @@ def _table(found: dict[str, Any]) -> None:
             bleu = [f"{scores[f'bleu{n}']:.2f}" for n in (1, 2, 3, 4)]
             leaked = f"{scores['name_leak_rate']:.1%}" if "phrases" in found else "-"  # no secrets named: not measured
             table.add_row(label, f"{scores['ppl']:.1f}", *bleu, leaked)
-        elif name == "seqpate":
-            table.add_row("student by seqpate", f"{scores['ppl']:.1f}", *"-----")
+        elif isinstance(scores, dict) and "ppl" in scores:
+            table.add_row(f"student by {name}", f"{scores['ppl']:.1f}", *"-----")
     Console().print(table)
     if found.get("gap_closed") is not None:
         print(f"share of the gap closed between public and private: {found['gap_closed']:.2f}")

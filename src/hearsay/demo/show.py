@@ -1,10 +1,11 @@
 """`hearsay demo`: the whole method on simulated customers and the embedded model, on a laptop.
 
 Its ledger and its secret live in its own directory, since nobody real is protected by them. Beside the student it
-measures the references, and the published recipe (seqpate) on the same teachers with the same budget, under a research
-ledger inside internal/: a comparison, not a release.
+measures the references; with `compare` also students by answers (seqpate, as published, and hellinger), each with the
+same budget, under research ledgers inside internal/: comparisons, not releases.
 """
 
+import dataclasses
 import json
 import math
 from fractions import Fraction
@@ -16,13 +17,10 @@ from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import run as runs
 from hearsay.accounting import identity
-from hearsay.accounting.costs import UNIT
 from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.demo.airline import CorpusFiles, write_corpus
 from hearsay.public import samples
-from hearsay.public.student import Answered
-from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
 from hearsay.run import Run, write_text
 from hearsay.stages import Watch
@@ -38,16 +36,21 @@ SETTINGS: dict[str, Any] = {
     },
     "student": {"pseudo": 300, "warm_up": 40, "steps": 150, "batch": 16, "learning_rate": 7.0e-4},
 }  # fmt: skip
-PAPER = {"recipe": "seqpate", "rounds": 1, "clip": None, "stride": 1.0, "selection": "rank", "sentences": 30,
-         "questions": 300, "candidates": 50}  # fmt: skip
-PAPER_STUDENT = {"learning_rate": 1.0e-4, "steps": 60}
+ANSWERS: dict[str, Any] = {
+    "seqpate": {
+        "ask": {"recipe": "seqpate", "rounds": 1, "clip": None, "stride": 1.0, "selection": "rank", "sentences": 30,
+                "questions": 300, "candidates": 50},
+        "student": {"learning_rate": 1.0e-4, "steps": 60},
+    },
+    "hellinger": {"ask": {"recipe": "hellinger"}},
+}  # fmt: skip
 HELD_OUT_ROWS = 400
 COMPLETIONS = 100
 PRIVATE_STEPS = 300
 
 
 def play(
-    out: Path, seed: int = 0, watch: Any = Watch, settings: dict[str, Any] | None = None
+    out: Path, seed: int = 0, watch: Any = Watch, settings: dict[str, Any] | None = None, *, compare: bool = False
 ) -> tuple[Path, dict[str, Any]]:
     """Runs or resumes the demo; returns its directory and what was measured."""
     home = out.resolve() / "home"
@@ -59,7 +62,7 @@ def play(
         work = pipeline.generate(config, here, watch)
         samples.write(here, work.lm, work.prefixes, config.compute.seed)
         found = measure.evaluate(here, watch, completions=COMPLETIONS, rows=HELD_OUT_ROWS, steps=PRIVATE_STEPS)
-        found["seqpate"] = paper_recipe(work)
+        found |= {recipe: by_answers(work, recipe) for recipe in ANSWERS} if compare else {}
         write_text(here.internal / measure.FILE, json.dumps(found, indent=1))
     return here.folder, found
 
@@ -84,27 +87,26 @@ def corpus(folder: Path, seed: int, settings: dict[str, Any] | None) -> CorpusFi
     return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
 
 
-def paper_recipe(work: pipeline.Work) -> dict[str, float]:
-    """Perplexity of a student by the published recipe, taught by the same teachers with the same budget."""
-    path = work.run.internal / "other-recipe.json"
+def by_answers(work: pipeline.Work, recipe: str) -> dict[str, float]:
+    """Perplexity of a student that teachers taught by answers, with the same budget and starting point."""
+    folder = work.run.internal / recipe
+    path = folder / "found.json"
     if path.exists():
         kept: dict[str, float] = json.loads(path.read_text())
         return kept
-    config = _paper_config(work.config)
-    folder = work.run.internal / "seqpate"
+    config = _with(work.config, ANSWERS[recipe])
     (folder / "release" / "stages").mkdir(parents=True, exist_ok=True)
     ledger = charging.open_ledger(config, folder / "ledger.sqlite", research=True)
     other = Run(folder, work.run.id, ledger.path, work.run.home)
     ledger.register(other.id, folder)
-    paper = pipeline.Work(config, other, ledger, Door(ledger, other.id, folder), work.stages, work.lm, work.stack,
-                          work.partition, work.prefixes)  # fmt: skip
+    asking = dataclasses.replace(
+        work, config=config, run=other, ledger=ledger, door=Door(ledger, other.id, folder),
+        stages=work.stages.named(recipe),
+    )  # fmt: skip
     start = pipeline.warmed_up(work)
-    questions = pipeline.ask_about(paper, start, 0)
-    teachers = pipeline.train_teachers(work, start, 0)
-    with work.stages.start("seqpate recipe") as progress:
-        share = ledger.budget.capacity - 4 * UNIT
-        noisy = ask(paper.door, Ensemble(work.stack, teachers, other.id, progress), questions, config.ask, share, start)
-    student = pipeline.taught(paper, start, Answered(questions, noisy), 0)
+    questions = pipeline.ask_about(asking, start, 0)
+    answered = pipeline.answers(asking, questions, pipeline.train_teachers(work, start, 0), start, 0)
+    student = pipeline.taught(asking, start, answered, 0)
     rows = measure.held_out_rows(config, work.lm, HELD_OUT_ROWS)
     nll, tokens = models.token_nll(merged(work.lm, work.stack.top, student), rows, config.data.prefix_tokens)
     found = {"ppl": math.exp(nll / tokens), "epsilon": float(Fraction(ledger.budget.epsilon))}
@@ -112,8 +114,8 @@ def paper_recipe(work: pipeline.Work) -> dict[str, float]:
     return found
 
 
-def _paper_config(config: Config) -> Config:
+def _with(config: Config, changes: dict[str, Any]) -> Config:
     body = config.model_dump()
-    body["ask"] |= PAPER
-    body["student"] |= PAPER_STUDENT
+    for section, values in changes.items():
+        body[section] |= values
     return Config.model_validate(body)

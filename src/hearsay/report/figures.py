@@ -15,8 +15,8 @@ from hearsay.report.look import ACCENT, INK, MUTED, PAPER, RULE, SOFT, WARN
 
 MODELS = {"public": "public model", "public_pseudo": "public + pseudo text", "student": "student",
           "private": "trained on the text (NOT PRIVATE)", "blacklist": "blacklist (NOT PRIVATE)",
-          "seqpate": "student by the published recipe"}  # fmt: skip
-REFERENCES = ("public", "public_pseudo", "private", "blacklist", "seqpate")
+          "seqpate": "by answers, as published (seqpate)", "hellinger": "by answers (hellinger)"}  # fmt: skip
+REFERENCES = ("public", "public_pseudo", "private", "blacklist", "seqpate", "hellinger")
 MARKS = {"public": "s", "public_pseudo": "D", "student": "o", "private": "X"}
 
 
