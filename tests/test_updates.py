@@ -1,5 +1,6 @@
 """Rounds of updates: one unit moves the sum by at most its clip, nobody else's bits move, every round is paid."""
 
+import dataclasses
 import json
 import math
 import os
@@ -36,7 +37,7 @@ from hearsay.public.server import Server, ServerSettings
 from hearsay.release import door
 from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
-from hearsay.release.updates import Crowd, coins, full_scale, sampled_scale
+from hearsay.release.updates import Crowd, ask_update, coins, full_scale, sampled_scale
 from hearsay.stacked import StackedTop
 from test_pipeline import SETTINGS, _calm_noise, _Counter, _generate, _in_child, _Killer, hearsay
 
@@ -126,6 +127,19 @@ def test_one_local_step_is_opacus_dp_sgd_before_noise(tiny: LanguageModel) -> No
     got = -ours.total(start, 0).total[0].double() / STEPS * clip
     want = dpsgd.clipped_sum(Learner(tiny, top, start), batch, clip)[top.layout.outputs()].double()
     assert torch.allclose(got, want, atol=2e-5 * float(want.abs().max()), rtol=0)
+
+
+def test_the_mean_divides_by_the_declared_number(tiny_gpt2: LanguageModel) -> None:
+    """A divisor that counts units would tell their number, whatever the noise."""
+    crowd = dataclasses.replace(_crowd(tiny_gpt2, _people(5)), declared=40, rate=Fraction(1, 2))
+
+    class Plain:
+        def ask(self, question: Question, contributions: object) -> np.ndarray[Any, Any]:
+            assert question.rate == Fraction(1, 2)
+            return np.full((1, crowd.width), 40 * STEPS)
+
+    found = ask_update(Plain(), crowd, _student(crowd), 0, Fraction(STEPS))  # type: ignore[arg-type]
+    assert torch.equal(found, torch.full((crowd.width,), 2.0, dtype=torch.float64))
 
 
 # Coins, scales, costs

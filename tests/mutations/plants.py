@@ -7,6 +7,7 @@ from planting import Plant
 
 DOOR, NOISE, GRID = "hearsay.release.door", "hearsay.release.noise", "hearsay.release.grid"
 BOUNDS, LEDGER = "hearsay.accounting.bounds", "hearsay.accounting.ledger"
+UPDATES = "hearsay.release.updates"
 PARTITION, TRAINING = "hearsay.private.partition", "hearsay.private.training"
 
 DRAW = "return total + sample(self.scale, total.size).reshape(total.shape)"
@@ -85,6 +86,20 @@ PLANTS = (
     Plant("one random stream for all teachers", "hearsay.private.stack", "np.random.default_rng([generation, teacher])",
           "np.random.default_rng(generation)",
           "tests/test_stack.py::test_each_teacher_and_generation_has_an_order_of_its_own"),
+    # Updates
+    Plant("a sample drawn at twice the rate that is charged", UPDATES, "rate.numerator * 2**64 // rate.denominator",
+          "rate.numerator * 2**65 // rate.denominator",
+          "tests/test_updates.py::test_coins_fall_by_chance_at_their_rate"),
+    Plant("a sample charged with more noise than it got", DOOR, "SubsampledGaussian(self.rate, self.scale / STEPS, 1,",
+          "SubsampledGaussian(self.rate, 2 * self.scale / STEPS, 1,",
+          "tests/test_updates.py::test_a_sampled_round_is_charged_as_what_was_committed"),
+    Plant("a mean over the true number of units", UPDATES, "float(crowd.declared * crowd.rate)",
+          "float(len(crowd.units) * crowd.rate)",
+          "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
+    Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
+          "return -output_gradient(self.top, state, 0)",
+          "return (found := -output_gradient(self.top, state, 0)) - 1e-6 * found.mean(0)",
+          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
     # What is told
     Plant("a private count in the progress", "hearsay.pipeline",
           'partition = make_partition(config, lm, run.private / "shards")',
