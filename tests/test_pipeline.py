@@ -95,6 +95,8 @@ def test_run_evaluate_generate_verify_report_forget(
     assert hearsay("run", desk / "hearsay.yaml", "--out", out, "--anyway", "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["statement"]["epsilon"] <= 3 and Path(said["report"]).exists()
+    for path in (path for path in (out / "release").rglob("*") if path.suffix in (".json", ".md", ".html")):
+        assert str(desk) not in path.read_text(), f"{path.name} tells where the base model lies"
     assert hearsay("ledger", "verify", out, "--json") == 0
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["ok"] and verdict["charges"] == 2 and verdict["answers"] == 2

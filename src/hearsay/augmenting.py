@@ -22,9 +22,10 @@ from hearsay import lm as models
 from hearsay.accounting import identity
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
-from hearsay.config_augment import AugmentConfig
+from hearsay.config_augment import AugmentConfig, Generator
 from hearsay.errors import BadInput
 from hearsay.pipeline import Watcher
+from hearsay.private.corpus import strangers
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public import encoder as encoders
@@ -96,6 +97,7 @@ def prepare(
 ) -> Work:
     """Candidates first: a generator that fails must not have cost the reading of private text."""
     flow = Stages(run, watch)
+    charging.check_origin(config.discriminator.encoder, run)
     candidates = written(config, run, flow)
     encoder = encoder or load_encoder(config)
     with flow.start("encode candidates") as progress:
@@ -131,37 +133,36 @@ def _write(config: AugmentConfig, run: Run, progress: generator.Progress) -> lis
     if settings.backend == "file":
         return generator.from_files(settings.files, settings, labels)
     asked = generator.requests(settings, labels, seed)
+    source = _source(settings, run)
     if settings.backend == "endpoint":
         texts = Endpoint(settings, config.endpoint, run.home / "responses").write(asked, progress)
     else:
-        source = settings.model if settings.backend == "local" else str(_student(Path(settings.model), run))
         lm = models.load(source, device=stages.pick_device(config.compute.device))
         texts = generator.written_by(lm, asked, settings, seed, progress)
     return generator.cleaned(asked, texts, settings)
 
 
-def _student(folder: Path, run: Run) -> Path:
-    """A private student writes for the corpus it was taught from: both must stand in one ledger, or costs hide."""
-    other = open_run(folder)
-    if other.ledger != run.ledger:
-        raise BadInput(
-            f"the student of {folder} is charged to {other.ledger}, this run to {run.ledger}; both must be charged to "
-            f"one ledger: type --ledger {other.ledger}"
-        )
-    if not (other.release / "student").is_dir():
-        raise BadInput(f"{folder} has no finished student; type `hearsay run CONFIG --out {folder}` first")
-    return other.release / "student"
+def _source(settings: Generator, run: Run) -> str:
+    """The model that writes: for a student its run is named. A server may serve a student by its folder's name, too."""
+    named = Path(settings.model)
+    source = str(open_run(named).release / "student") if settings.backend == "student" else settings.model
+    charging.check_origin(source, run)
+    if settings.backend == "student" and not Path(source).is_dir():
+        raise BadInput(f"{named} has no finished student; type `hearsay run CONFIG --out {named}` first")
+    return source
 
 
 def private_units(config: AugmentConfig, run: Run, encoder: Encoder) -> Labelled:
     data, privacy = config.data, config.privacy
     columns = Columns(text=data.text, label=data.label, user=data.user if privacy.unit == "user" else None)
+    key = identity.derived_key("partition", privacy.corpus)
+    rows = read_rows(data.private, columns, label_separator=data.separator)
     return collect(
-        read_rows(data.private, columns, label_separator=data.separator),
+        strangers(rows, generator.declared(config.generator), key, "generator.files"),
         data.labels,
         unit=privacy.unit,
         cap=data.cap,
-        key=identity.derived_key("partition", privacy.corpus),
+        key=key,
         sketch_key=identity.sketch_key(),
         encode=encoder.alone,
         folder=run.private / "labelled",

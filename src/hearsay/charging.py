@@ -12,9 +12,9 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import methods as baselines
 from hearsay.config import Budgeted, Config
-from hearsay.errors import BudgetError, LedgerError
+from hearsay.errors import BadInput, BudgetError, LedgerError
 from hearsay.release.updates import full_scale, sampled_scale
-from hearsay.run import Run
+from hearsay.run import Run, run_around
 
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
@@ -69,6 +69,20 @@ def answerable(
         check_left(config, ledger, run.id)
     ledger.register(run.id, run.folder)
     return ledger
+
+
+def check_origin(model: str, run: Run) -> None:
+    """A model that a run made carries that run's cost: both must stand in one ledger, or the cost hides."""
+    maker = None if model == "embedded" else run_around(Path(model))
+    if maker is None:
+        return
+    if maker.ledger != run.ledger:
+        raise BadInput(
+            f"the student of {maker.folder} is charged to {maker.ledger}, this run to {run.ledger}; both must be "
+            f"charged to one ledger: type --ledger {maker.ledger}"
+        )
+    if not Path(model).resolve().is_relative_to(maker.release):
+        raise BadInput(f"{model} lies in a run directory but not in its release/: no guarantee covers it; name another")
 
 
 def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:

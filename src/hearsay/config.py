@@ -11,9 +11,10 @@ from hearsay import dimensions
 from hearsay.accounting import plan
 from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
-from hearsay.sections import Adapter, Ask, Compute, Data, Privacy, Section, Student, Teachers, Updates
+from hearsay.sections import Adapter, Ask, Compute, Data, Privacy, Section, Student, Teachers, Updates, check_apart
 
 FILES = ("private", "public", "holdout", "files")  # settings that name files
+MODELS = ("model", "encoder")  # settings that may name a folder
 
 
 class Config(Section):
@@ -33,6 +34,7 @@ class Config(Section):
     def _together(self) -> "Config":
         if self.privacy.unit == "user" and self.data.user is None:
             raise ValueError("privacy.unit is user but data.user names no column; name one, or set unit: record")
+        check_apart([*self.data.private, *self.data.holdout], self.data.public, "data.public")
         if self.data.max_tokens + 1 > self.teachers.row_tokens:
             raise ValueError(
                 f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
@@ -107,7 +109,11 @@ def load_as(kind: type[Kind], path: Path) -> Kind:
 
 def task_of(path: Path) -> str:
     """Which task a config is for; what is wrong with the rest of it is told by `load` or `load_as`."""
-    return str(_mapping(_read(path), str(path)).get("task", "generate"))
+    return task_in(_read(path), str(path))
+
+
+def task_in(text: str, name: str = "config") -> str:
+    return str(_mapping(text, name).get("task", "generate"))
 
 
 def _read(path: Path) -> str:
@@ -129,10 +135,10 @@ def parse(text: str, folder: Path, name: str = "config") -> Config:
 def parse_as(kind: type[Kind], text: str, folder: Path, name: str = "config") -> Kind:
     body = _mapping(text, name)
     try:
-        config = kind.model_validate(body)
+        config = _resolved(kind.model_validate(body), folder)
+        return kind.model_validate(config.model_dump())  # again: one file may be named in two ways
     except ValidationError as error:
         raise ConfigError(f"{name}:\n" + "\n".join(_explain(item, kind) for item in error.errors())) from None
-    return _resolved(config, folder)
 
 
 def _mapping(text: str, name: str) -> dict[str, Any]:
@@ -159,14 +165,27 @@ def _resolved(config: Kind, folder: Path) -> Kind:
     def absolute(section: Any) -> dict[str, Any]:
         """Lists of paths in a section, relative to the config's folder."""
         lists = {name: value for name, value in section if isinstance(value, list) and name in FILES}
-        return {name: [(folder / path).resolve() for path in paths] for name, paths in lists.items()}
+        files = {name: [(folder / path).resolve() for path in paths] for name, paths in lists.items()}
+        return files | models(section)
+
+    def models(section: Any) -> dict[str, Any]:
+        if getattr(section, "backend", "") == "endpoint":  # a name on a server
+            return {}
+        return {name: _model(value, folder) for name, value in section if name in MODELS and isinstance(value, str)}
 
     found = {name: value for name, value in config if isinstance(value, BaseModel)}
-    update: dict[str, Any] = {name: value.model_copy(update=absolute(value)) for name, value in found.items()}
+    update = {name: value.model_copy(update=absolute(value)) for name, value in found.items()} | models(config)
     privacy = found["privacy"]
     if isinstance(privacy, Privacy) and privacy.secrets and not privacy.secrets.is_absolute():
         update["privacy"] = privacy.model_copy(update={"secrets": (folder / privacy.secrets).resolve()})
     return config.model_copy(update=update)
+
+
+def _model(source: str, folder: Path) -> str:
+    """A model's folder, relative to the config's; what is no folder there and does not read as one is a hub id."""
+    place = folder / Path(source).expanduser()
+    reads_as_path = source.startswith(("/", "./", "../", "~")) or ".." in Path(source).parts
+    return str(place.resolve()) if source != "embedded" and (reads_as_path or place.is_dir()) else source
 
 
 def _explain(item: Any, kind: type[BaseModel]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hearsay.accounting import plan_augment
-from hearsay.sections import Compute, Positive, Privacy, Section, Share
+from hearsay.sections import Compute, Positive, Privacy, Section, Share, check_apart
 
 OTHER = "other"
 PROMPT = "Please write a short note from the field of {label}: "
@@ -131,6 +131,7 @@ class AugmentConfig(Section):
     def _together(self) -> "AugmentConfig":
         if self.privacy.unit == "user" and self.data.user is None:
             raise ValueError("privacy.unit is user but data.user names no column; name one, or set unit: record")
+        check_apart([*self.data.private, *self.data.holdout], self.generator.files, "generator.files")
         if self.discriminator.method == "votes" and self.selection.relabel:
             raise ValueError("votes say private or generated, not which label; set selection.relabel: false")
         if unknown := sorted(set(self.generator.terms) - set(self.data.labels)):

@@ -90,6 +90,7 @@ def generate(
 def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
+    charging.check_origin(config.model, run)
     with flow.start("model"):
         lm = models.load(config.model, device=device, dtype=_precision(config.compute.precision, device))
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)

@@ -126,6 +126,16 @@ def open_run(folder: Path) -> Run:
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
 
 
+def run_around(place: Path) -> Run | None:
+    """The run that a file or folder belongs to, however deep it lies in the run's directory; links followed first."""
+    here = place.resolve()
+    for folder in (here, *here.parents):
+        if (folder / "run.json").is_file():
+            with contextlib.suppress(BadInput):  # another program's run.json
+                return open_run(folder)
+    return None
+
+
 def worker(folder: Path) -> int | None:
     """The number of the process that works on a run directory now; None if there is none, however the last one ended.
 

@@ -17,6 +17,14 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def check_apart(private: list[Path], public: list[Path], name: str) -> None:
+    """Before any file is read: a private file must not be named as a public one, nor lie in a folder that is."""
+    for one in (path.resolve() for path in private):
+        for other in (path.resolve() for path in public):
+            if one == other or one in other.parents or other in one.parents:
+                raise ValueError(f"{name} names a private file, {other}; what is public must come from others")
+
+
 class Data(Section):
     private: list[Path] = Field(min_length=1, description="private files: jsonl, csv, parquet (.gz .xz .bz2), datasets")
     public: list[Path] = Field(min_length=1, description="public files of OTHER units; only their prefixes are used")

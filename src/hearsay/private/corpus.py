@@ -58,6 +58,25 @@ def text_hash(key: bytes, unit: int, text: str) -> int:
     return int.from_bytes(digest.digest())
 
 
+def strangers(rows: Iterable[Row], public: Iterable[str], key: bytes, where: str) -> Iterator[Row]:
+    """The rows, if none of their texts is among the public ones, which go out. Space between words does not count.
+
+    Says that it is so, never which text or how many.
+    """
+    known = {text_hash(key, 0, _folded(text)) for text in public}
+    for row in rows:
+        if known and text_hash(key, 0, _folded(row.text)) in known:
+            raise DataError(
+                f"some text of {where} stands in data.private too; what is public must come from others: remove every "
+                f"text of data.private from {where}"
+            )
+        yield row
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
 class BottomSketch:
     """The 64 smallest keyed hashes of the distinct units seen, in memory that does not grow.
 

@@ -72,12 +72,24 @@ def collect(
         return _load(path, len(labels))
     texts, sketch = _gather(rows, labels, unit, cap, key, sketch_key)
     units = {
-        name: [Note(encode(one.text), tuple(sorted(one.labels))) for one in kept.values()]
+        name: [Note(_vector(encode, one.text), tuple(sorted(one.labels))) for one in kept.values()]
         for name, kept in texts.items()
     }
     found = Labelled(units, len(labels), sketch)
     _save(found, path)
     return found
+
+
+def _vector(encode: Callable[[str], Vector], text: str) -> Vector:
+    """The encoder's own exceptions may quote the text, so only their type is passed on."""
+    try:
+        return encode(text)
+    except Exception as error:
+        failure = type(error).__name__
+    raise DataError(
+        f"got {failure} from the encoder for a private text, need a vector, type the name of another model under "
+        "`discriminator: encoder:`"
+    )
 
 
 def _gather(

@@ -12,6 +12,7 @@ from hearsay.accounting import identity
 from hearsay.config import Config
 from hearsay.errors import DataError
 from hearsay.lm import LanguageModel
+from hearsay.private.corpus import strangers
 from hearsay.private.partition import partition
 from hearsay.private.shards import Partition, PartitionSettings, is_finished, open_partition
 from hearsay.private.training import TrainingShape
@@ -38,8 +39,9 @@ def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition
     if is_finished(folder):
         return open_partition(folder, settings, key)
     columns = Columns(text=data.text, user=data.user if privacy.unit == "user" else None)
+    others = strangers(read_rows(data.private, columns), _public_texts(config), key, "data.public")
     return partition(
-        _refusing(read_rows(data.private, columns), _public_users(config)),
+        _refusing(others, _public_users(config)),
         settings,
         key=key,
         tokenise=lambda texts: models.encode(lm, texts, data.max_tokens),
@@ -54,6 +56,13 @@ def _public_users(config: Config) -> set[str]:
     if config.privacy.unit != "user" or data.public_user is None:
         return set()
     return {row.user or "" for row in read_rows(data.public, Columns(text=data.text, user=data.public_user))}
+
+
+def _public_texts(config: Config) -> Iterator[str]:
+    """Where a text is the unit, its public copy is the unit itself; two users may well write the same."""
+    data = config.data
+    if config.privacy.unit == "record":
+        yield from (row.text for row in read_rows(data.public, Columns(text=data.text)))
 
 
 def _refusing(rows: Iterable[Row], public_users: set[str]) -> Iterator[Row]:

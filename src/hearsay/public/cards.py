@@ -2,6 +2,7 @@
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment
@@ -39,7 +40,7 @@ def made(config: Config, run: Run) -> dict[str, Any]:
     return {
         "version": __version__,
         "run": run.id,
-        "model": config.model,
+        "model": told(config.model),
         "teachers": config.teachers.count,
         "recipe": config.ask.recipe,
         "rounds": config.ask.rounds,
@@ -52,7 +53,7 @@ def made(config: Config, run: Run) -> dict[str, Any]:
 
 def how(config: Config) -> str:
     """How the student was made, in public settings."""
-    made_from, own = f"base model {config.model}", config.baseline
+    made_from, own = f"base model {told(config.model)}", config.baseline
     if own is not None:
         noise = f": {own.steps} steps of about {own.batch} units, research noise by Opacus" if own.noisy else ""
         return f"baseline {own.method}{noise}, {made_from}"
@@ -64,6 +65,13 @@ def how(config: Config) -> str:
         asked = config.ask.questions * config.ask.rounds
         parts.append(f"{config.teachers.count} teachers, {asked:,} questions")
     return f"recipe {config.ask.recipe}: {', then '.join(parts)}, {made_from}"
+
+
+def told(source: str) -> str:
+    """A model by its name; a folder by its last name: where it lies on the owner's machine is nobody's business."""
+    place = Path(source).expanduser()
+    local = place.is_absolute() or source.startswith(("./", "../")) or place.is_dir()
+    return place.resolve().name if local and source != "embedded" else source
 
 
 def render(template: str, values: dict[str, Any], *, html: bool = False, room: str = "public") -> str:

@@ -1,17 +1,18 @@
 """What goes out with a synthetic corpus: its texts as parquet and jsonl, the card, and the statement."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from hearsay import __version__
 from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config_augment import AugmentConfig
-from hearsay.public.cards import render
+from hearsay.public.cards import render, told
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen
 from hearsay.public.space import Floats
-from hearsay.run import Run, write_text
+from hearsay.run import Run, run_around, write_text
 
 FOLDER = "synthetic"
 
@@ -72,12 +73,21 @@ def _facts(said: statement.Statement, config: AugmentConfig, chosen: Chosen, sha
         "short": [f"{labels[label]} ({missing} fewer)" for label, missing in chosen.short.items()],
         "copies": chosen.copies,
         "how": how(config),
+        "writer": writer(config),
     }
+
+
+def writer(config: AugmentConfig) -> Literal["owner", "student", "public"]:
+    """Who wrote the texts, which decides what may be said of them. A student may be named by its folder, too."""
+    settings = config.generator
+    if settings.backend == "file":
+        return "owner"
+    return "student" if settings.backend == "student" or run_around(Path(settings.model)) else "public"
 
 
 def how(config: AugmentConfig) -> str:
     generator, method = config.generator, config.discriminator
-    wrote = "texts from a file" if generator.backend == "file" else f"{generator.backend} model {generator.model}"
+    wrote = "texts from a file" if generator.backend == "file" else f"{generator.backend} model {told(generator.model)}"
     asked = {
         "means": f"one release of sums by label in {method.dimensions} directions",
         "gradients": f"{method.steps} noisy gradients in {method.dimensions} directions",
@@ -85,4 +95,4 @@ def how(config: AugmentConfig) -> str:
         "votes": f"{method.queries} votes of {method.teachers} teachers",
     }[method.method]
     tutor = "a noisy histogram of labels" if config.tutor.use else "even shares of labels"
-    return f"{wrote}; {asked}; {tutor}; encoder {method.encoder}"
+    return f"{wrote}; {asked}; {tutor}; encoder {told(method.encoder)}"

@@ -8,7 +8,7 @@ to read the name instead of the text.
 import json
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -103,6 +103,13 @@ def from_files(files: Sequence[Path], settings: Generator, labels: Sequence[str]
     rows = read_rows(files, Columns(text="text", label="label"))
     pairs = [(Request(row.labels[0], "", ""), row.text) for row in rows if row.labels and row.labels[0] in known]
     return cleaned([one for one, _ in pairs][: settings.texts], [text for _, text in pairs][: settings.texts], settings)
+
+
+def declared(settings: Generator) -> Iterator[str]:
+    """Every text of the owner's files, as it stands there: of no unit, says the owner. What a model wrote is not among
+    them: it comes from public or released things, and to refuse it for being in the corpus would tell that it is."""
+    if settings.files:
+        yield from (row.text for row in read_rows(settings.files, Columns(text="text")))
 
 
 def check(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:

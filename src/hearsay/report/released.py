@@ -33,7 +33,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "statement": said.to_json(),
         "odds": figures.odds(said.guess_rate),
         "run": run,
-        "made": without_places(made),
+        "made": made,
         "budget": figures.budget(ledger.budget.epsilon, pieces),
         "left": max(0.0, 1 - sum(spent.values())),
         "runs": len(spent),
@@ -167,14 +167,6 @@ def hashes(release: Path) -> dict[str, str]:
 def _head(ledger: Ledger) -> dict[str, Any]:
     row, _, link = ledger.rows()[-1]
     return {"row": row, "hash": link}
-
-
-def without_places(made: dict[str, Any]) -> dict[str, Any]:
-    """A model's folder by its last name: where it lies on the owner's machine is nobody's business."""
-    model = str(made.get("model", ""))
-    name = Path(model).name if Path(model).is_absolute() else model
-    told = {key: value.replace(model, name) for key, value in made.items() if model and isinstance(value, str)}
-    return made | told
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the token. Answers allow no script, style or request from anywhere else.
 """
 
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -28,6 +29,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 MOST_BYTES = 1 << 20  # of a request: a config is a few thousand
+SIZE = re.compile(r"[0-9]{1,9}")
 
 
 def new_token() -> str:
@@ -61,8 +63,11 @@ class Gate:
             return "a request from another page"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return "a request from another page"
-        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MOST_BYTES:
+        length = headers.get("content-length", "0")
+        if not SIZE.fullmatch(length) or int(length) > MOST_BYTES:
             return "more than a config"
+        if "transfer-encoding" in headers:  # a body in chunks, whose length nobody told
+            return "a request without its length"
         return None
 
 

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from hearsay import config as configs
+from hearsay.config_augment import AugmentConfig
 from hearsay.errors import BadInput
 from hearsay.run import worker, write_text
 from hearsay.ui.shelf import Shelf, Shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 COMMAND = (sys.executable, "-m", "hearsay")
+TASKS: dict[str, type[configs.Config | AugmentConfig]] = {"generate": configs.Config, "augment": AugmentConfig}
 
 
 @dataclass
@@ -61,8 +63,10 @@ class Workshop:
     def from_config(self, name: str, text: str, *, anyway: bool) -> str:
         """Checks the settings and every path in them, keeps the file beside the run, and starts it."""
         place = self._new(name)
-        config = configs.parse(text, self.shelf.folder, "config")
-        for path in named_paths(config.model_dump(), self.shelf.folder):
+        config = configs.parse_as(
+            TASKS.get(configs.task_in(text), configs.Config), text, self.shelf.folder
+        ).model_dump()
+        for path in [*named_paths(config, self.shelf.folder), *model_places(config)]:
             if not any(path.resolve().is_relative_to(folder) for folder in self.allowed):
                 raise BadInput(
                     f"the config names {path}, which is outside the runs folder; move it there, or begin with "
@@ -78,11 +82,12 @@ class Workshop:
         run = self.shelf.run(path)
         if worker(run.folder) is not None:
             raise BadInput(f"{path} is running")
+        file = run.folder / "config.yaml"
         if run.home == run.folder.parent / "home":  # the demo's own home
-            seed = configs.load(run.folder / "config.yaml").compute.seed
-            return self._start(path, "demo", "--out", str(run.folder.parent), "--seed", str(seed))
-        config = str(run.folder / "config.yaml")
-        return self._start(path, "run", config, "--out", str(run.folder), "--ledger", str(run.ledger))
+            task = configs.task_of(file)
+            seed = configs.load_as(TASKS.get(task, configs.Config), file).compute.seed
+            return self._start(path, "demo", "--task", task, "--out", str(run.folder.parent), "--seed", str(seed))
+        return self._start(path, "run", str(file), "--out", str(run.folder), "--ledger", str(run.ledger))
 
     def stop(self, path: str) -> None:
         """As Ctrl-C does: the run ends between two files and can be taken up."""
@@ -147,3 +152,10 @@ def named_paths(body: Any, folder: Path) -> list[Path]:
     if isinstance(body, str) and (body.startswith(("/", "./", "../", "~")) or os.path.exists(folder / body)):  # noqa: PTH110
         return [folder / Path(body).expanduser()]
     return []
+
+
+def model_places(config: dict[str, Any]) -> list[Path]:
+    """Folders of models that are no path beside the config: the process that is started looks where it stands, too."""
+    writer, judge = config.get("generator", {}), config.get("discriminator", {})
+    named = [config.get("model"), writer.get("model"), judge.get("encoder")]
+    return [Path.cwd() / name for name in named if name and name != "embedded" and Path(name).exists()]
