@@ -1,5 +1,6 @@
 """Tiny random language models, one of each family, with a tokenizer trained on the spot: no download, no data file."""
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -62,6 +63,14 @@ def tiny_gpt2() -> LanguageModel:
 def _one_thread() -> None:
     """Tests run beside each other: two threads a process on two cores wait for each other more than they compute."""
     torch.set_num_threads(1)
+
+
+def public_of_no_record(folder: Path) -> Path:
+    """The airline's public rows, none of which is a private text: simulated customers of both kinds say the same."""
+    rows = [json.loads(line) for line in (folder / "public.jsonl").read_text().splitlines()]
+    apart = [json.dumps(row | {"text": f"{row['text']} as said in public"}) for row in rows]
+    (folder / "apart.jsonl").write_text("\n".join(apart) + "\n")
+    return folder / "apart.jsonl"
 
 
 class TinyDemo:

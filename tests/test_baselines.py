@@ -12,6 +12,7 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from conftest import public_of_no_record
 from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import measure, pipeline
@@ -358,7 +359,7 @@ def test_full_batches_share_the_ledger_with_other_methods(desk: Path, tmp_path: 
 def test_record_by_record_a_sample_is_a_sentence(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = _body(desk, method="ghost", batch=240, steps=1)
     body["privacy"] |= {"unit": "record"}
-    body["data"] |= {"units": 240}
+    body["data"] |= {"units": 240, "public": str(public_of_no_record(desk))}
     widths: list[int] = []
     train = dpsgd.train
 

@@ -18,6 +18,7 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from conftest import public_of_no_record
 from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import pipeline
@@ -278,7 +279,10 @@ def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys:
     data = yaml.safe_load((desk / "hearsay.yaml").read_text())["data"]
     _refused(capsys, 3, "run", desk / "hearsay.yaml", "--out", out, says="--anyway")
     assert not out.exists()
-    shared = variant(desk, data={**data, "public": "private.jsonl"})
+    same = variant(desk, data={**data, "public": "private.jsonl"})
+    _refused(capsys, 2, "run", same, "--out", out, "--anyway", says="data.public names a private file")
+    shutil.copy(desk / "private.jsonl", desk / "theirs.jsonl")
+    shared = variant(desk, data={**data, "public": "theirs.jsonl"})
     _refused(capsys, 2, "run", shared, "--out", out, "--anyway", says="other users")
     long = variant(desk, data={**data, "prefix_tokens": 30})
     _refused(capsys, 2, "run", long, "--out", out, "--anyway", says="prefix < min <= max")
@@ -312,7 +316,8 @@ def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
     half = variant(desk, privacy={"corpus": "tiny", "spend": 0.5})
     assert hearsay("run", half, "--out", tmp_path / "run", "--anyway", "--json") == 0
     capsys.readouterr()
-    record = variant(desk, privacy={"corpus": "tiny", "spend": 0.5, "unit": "record"})
+    privacy, data = {"corpus": "tiny", "spend": 0.5, "unit": "record"}, {"public": str(public_of_no_record(desk))}
+    record = variant(desk, privacy=privacy, data=data)
     _refused(capsys, 3, "run", record, "--out", tmp_path / "b", "--anyway", says="one unit")
 
 

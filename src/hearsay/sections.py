@@ -19,10 +19,11 @@ class Section(BaseModel):
 
 def check_apart(private: list[Path], public: list[Path], name: str) -> None:
     """Before any file is read: a private file must not be named as a public one, nor lie in a folder that is."""
-    for one in (path.resolve() for path in private):
-        for other in (path.resolve() for path in public):
+    for given in public:
+        other = given.resolve()
+        for one in (path.resolve() for path in private):
             if one == other or one in other.parents or other in one.parents:
-                raise ValueError(f"{name} names a private file, {other}; what is public must come from others")
+                raise ValueError(f"{name} names a private file, {given}; what is public must come from others")
 
 
 class Data(Section):
