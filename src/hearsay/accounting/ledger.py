@@ -54,6 +54,7 @@ class Ledger:
             self.corpus: str = first["corpus"]
             self.corpus_name: str = first["corpus_name"]
             self.unit: str = first["unit"]
+            self.column: str = first.get("column", "")  # what tells one unit from another; unstated in early ledgers
             self.adjacency: str = first["adjacency"]
             self.research: bool = first["research"]
             self.budget: Budget = budgets.from_json(first["budget"])
@@ -62,12 +63,21 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: Path, budget: Budget, *, corpus: str, corpus_name: str, unit: str, research: bool = False
+        cls,
+        path: Path,
+        budget: Budget,
+        *,
+        corpus: str,
+        corpus_name: str,
+        unit: str,
+        column: str = "",
+        research: bool = False,
     ) -> "Ledger":
         """Writes the budget as row 1, whole or not at all. A second creator is refused and may `open` it."""
         body = {
-            "kind": "budget", "ledger": uuid.uuid4().hex, "corpus": corpus, "corpus_name": corpus_name, "unit": unit,
-            "adjacency": "add-remove one unit", "budget": budgets.to_json(budget), "research": research,
+            "kind": "budget", "ledger": uuid.uuid4().hex, "corpus": corpus, "corpus_name": corpus_name,
+            "unit": unit, "column": column, "adjacency": "add-remove one unit", "budget": budgets.to_json(budget),
+            "research": research,
         }  # fmt: skip
         with in_words(path):
             store.create(path, body)
