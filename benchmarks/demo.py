@@ -2,6 +2,8 @@
 
     python benchmarks/demo.py            # writes benchmarks/results/demo.json
 
+The first seed's run is then continued with --compare (students by answers), which is not timed.
+
 Run it on a quiet machine: two threads that wait for a third process are several times slower.
 """
 
@@ -15,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hearsay.demo.show import ANSWERS
 from hearsay.run import environment
 
 SEEDS = (0, 1, 2)
@@ -43,19 +46,26 @@ def one(seed: int) -> dict[str, Any]:
         began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds = time.monotonic() - began
+        compared = _compared([*command, "--compare"]) if seed == SEEDS[0] else {}
         stages = [json.loads(line) for line in (Path(folder) / "run" / "progress.jsonl").read_text().splitlines()]
     found = json.loads(done.stdout)
-    models = ("public", "public_pseudo", "student", "private", "seqpate")
+    models = ("public", "public_pseudo", "student", "private")
     return {
         "seed": seed,
         "seconds": round(seconds, 1),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20, 2),
         "gap_closed": found["gap_closed"],
         "ppl": {name: round(found[name]["ppl"], 2) for name in models},
-        "name_leak_rate": {name: found[name]["name_leak_rate"] for name in models[:4]},
+        "by_answers": compared,
+        "name_leak_rate": {name: found[name]["name_leak_rate"] for name in models},
         "epsilon": found["statement"]["epsilon"],
         "stages": {line["stage"]: line["seconds"] for line in stages if line["event"] == "end"},
     }
+
+
+def _compared(command: list[str]) -> dict[str, float]:
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return {recipe: round(found[recipe]["ppl"], 2) for recipe in ANSWERS}
 
 
 if __name__ == "__main__":

@@ -17,19 +17,21 @@ from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import measure, pipeline
 from hearsay import run as runs
-from hearsay.accounting import budget, costs, sampled, verify
+from hearsay.accounting import budget, costs, identity, sampled, verify
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import dpsgd, methods, unprotected
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.settings import Baseline
-from hearsay.baselines.units import Batch, Sentences, Units, by_unit
+from hearsay.baselines.units import Batch, Sentences, Units
 from hearsay.config import Config
 from hearsay.demo.airline import write_corpus
-from hearsay.errors import BudgetError, ConfigError, ModelError
+from hearsay.errors import BudgetError, ConfigError, LedgerError, ModelError
 from hearsay.lm import LanguageModel
 from hearsay.private.shards import PartitionSettings
 from hearsay.private.training import BlockState, TrainingShape, gradient
+from hearsay.private.units import by_unit
+from hearsay.release import door as doors
 from hearsay.stacked import StackedTop
 from test_pipeline import SETTINGS, hearsay
 
@@ -123,6 +125,42 @@ def test_other_units_change_nobodys_rows_and_a_rich_unit_shows_all_its_text(tiny
     )
 
 
+class _Overflowing(Learner):
+    """One unit's loss is infinite, whoever is computed beside it."""
+
+    bad: torch.Tensor
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        worst = (tokens == self.bad).all(1)
+        return super().forward(tokens, targets, positions) * torch.where(worst, torch.inf, 1.0)
+
+
+@pytest.mark.parametrize("ghost", [False, True])
+def test_a_unit_that_is_not_finite_counts_as_nothing_and_moves_nobody(tiny_gpt2: LanguageModel, ghost: bool) -> None:
+    top, start, units, batch = _scene(tiny_gpt2)
+    learner = _Overflowing(tiny_gpt2, top, start)
+    learner.bad = batch.tokens[2]
+    others = batch.only(torch.arange(len(batch.tokens)) != 2)
+    want = dpsgd.clipped_sum(Learner(tiny_gpt2, top, start), others, 0.1, ghost=ghost)
+    for physical in (1, 3, 64):  # alone in its part, too
+        got = dpsgd.clipped_sum(learner, batch, 0.1, ghost=ghost, physical=physical)
+        assert torch.allclose(got, want, atol=1e-6 * float(want.abs().max()), rtol=0)
+    lonely = dpsgd.clipped_sum(learner, batch.only(slice(2, 3)), 0.1, ghost=ghost)
+    assert torch.equal(lonely, torch.zeros_like(want))
+    assert dpsgd.train(learner, units, _steps(ghost=ghost, rate=Fraction(1))).flat.isfinite().all()
+
+
+def test_no_cudnn_attention_while_the_learner_computes(tiny: LanguageModel) -> None:
+    """Its backward pass gave NaN for masked rows (split.KERNELS)."""
+    top, start, _, batch = _scene(tiny)
+    learner, seen = Learner(tiny, top, start), []
+    for name, module in learner.named_modules():
+        if name.rpartition(".")[2] in ("attn", "self_attn"):
+            module.register_forward_pre_hook(lambda *_: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))
+    learner.row_losses(batch)
+    assert seen == [False] * 3 and torch.backends.cuda.cudnn_sdp_enabled()
+
+
 # Training
 
 
@@ -153,6 +191,26 @@ def test_an_empty_batch_still_takes_its_step_of_noise(tiny_gpt2: LanguageModel, 
     assert float((moved.flat - start).std()) == pytest.approx(expected, rel=0.1)  # 6 standard errors at 1,344 weights
     again = dpsgd.train(Learner(tiny_gpt2, top, start), units, steps)
     assert not torch.equal(again.flat, moved.flat)  # no constant seed
+
+
+def test_the_sample_is_drawn_by_our_coins(tiny_gpt2: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact at their rate; torch's 24-bit fractions are not."""
+    top, start, units, _ = _scene(tiny_gpt2)
+    asked: list[tuple[Fraction, int]] = []
+    taken: list[list[int]] = []
+
+    def coins(rate: Fraction, count: int) -> Any:
+        asked.append((rate, count))
+        return np.arange(count) % 3 == 0
+
+    batch = units.batch
+    monkeypatch.setattr(dpsgd, "coins", coins)
+    monkeypatch.setattr(units, "batch", lambda chosen, *rest: taken.append(chosen) or batch(chosen, *rest))
+    dpsgd.train(Learner(tiny_gpt2, top, start), units, _steps(rate=Fraction(3, 7)))
+    assert asked == [(Fraction(3, 7), 7)] * 12 and taken == [[0, 3], [6]] * 12
+    taken.clear()
+    dpsgd.train(Learner(tiny_gpt2, top, start), units, _steps(rate=Fraction(1), physical=9))
+    assert taken == [list(range(7))] * 12
 
 
 def test_the_mean_over_the_last_steps_is_what_is_kept(tiny_gpt2: LanguageModel) -> None:
@@ -390,6 +448,45 @@ def test_the_charge_comes_before_the_first_step(desk: Path, tmp_path: Path, monk
     assert len(Ledger.open(here.ledger).charges()) == 1 and (here.release / "student").is_dir()
 
 
+@pytest.mark.parametrize("step", ["trained", "bound", "released"])
+def test_one_charge_shows_one_student(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    """Stopped anywhere, a student is drawn anew only if nothing of the first left; a deleted one never is."""
+    config, out = _file(desk, _body(desk, method="ghost", batch=ALL, steps=2)), tmp_path / "run"
+    trained: list[torch.Tensor] = []
+    train = dpsgd.train
+
+    def noted(*given: Any) -> dpsgd.Trained:
+        found = train(*given)
+        trained.append(found.flat)
+        return found
+
+    def dies(here: str) -> None:
+        if here == step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(dpsgd, "train", noted)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(doors, "reached", dies)
+        pipeline.generate(*_begun(config, out))
+    file = out / "release" / "stages" / "ghost.safetensors"
+    assert file.exists() == (step == "released")
+    assert hearsay("run", config, "--out", out, "--json") == 0
+    assert len(trained) == (2 if step == "trained" else 1) and torch.equal(load_file(file)["value"], trained[-1])
+    assert hearsay("ledger", "verify", out) == 0 and "1 charges, 1 answers" in capsys.readouterr().out
+    file.unlink()
+    assert hearsay("run", config, "--out", out, "--json") == LedgerError.exit_code
+    assert "is gone; it was paid for once" in capsys.readouterr().err
+    assert not file.exists() and hearsay("ledger", "verify", out) == 1
+    assert "is gone" in capsys.readouterr().out
+
+
+def _begun(config: Path, out: Path) -> tuple[Config, runs.Run]:
+    settings = configs.load(config)
+    return settings, runs.begin(out, configs.to_yaml(settings), identity.ledger_path(settings.privacy.corpus))
+
+
 def test_rate_and_noise_follow_from_declared_numbers_alone(desk: Path) -> None:
     """60 customers are in the files; what is declared decides."""
     body = _body(desk, method="dpsgd")
@@ -428,7 +525,7 @@ def test_a_blacklist_needs_secrets_and_replaces_what_it_knows(desk: Path) -> Non
     assert unprotected.blacklist([])("Ann") == "Ann"
 
 
-def test_a_record_is_one_sentence_whatever_its_copies() -> None:
+def test_a_record_is_one_sentence_whatever_its_copies(tiny_gpt2: LanguageModel) -> None:
     class Shards:
         settings = PartitionSettings(shards=1, unit="record", cap=9, min_tokens=1, max_tokens=9, vocabulary=99)
 
@@ -438,8 +535,10 @@ def test_a_record_is_one_sentence_whatever_its_copies() -> None:
         def units(self, m: int) -> Any:
             return np.array([7, 8, 7])
 
-    found = by_unit(Shards())  # type: ignore[arg-type]
-    assert {name: len(unit) for name, unit in found.items()} == {7: 1, 8: 1}
+    assert {name: len(unit) for name, unit in by_unit(Shards())} == {7: 2, 8: 1}  # type: ignore[arg-type]
+    units = Units.of(Shards(), tiny_gpt2, 9)  # type: ignore[arg-type]
+    batch = units.batch([0, 1], np.random.default_rng(0), CPU)
+    assert len(units) == 2 and ((batch.targets >= 0).sum(1)).tolist() == [4, 5]  # the end is learnt too
 
 
 def test_every_setting_is_written_as_a_comment_that_can_be_uncommented() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hearsay.accounting import budget, chain, costs, identity, statement
 from hearsay.accounting.events import Event, Gaussian, Laplace, NoisyMax, SubsampledGaussian
-from hearsay.accounting.ledger import Account, Ledger, charged
+from hearsay.accounting.ledger import PENDING, Account, Charge, Ledger, charged
 from hearsay.accounting.verify import check_run_head, verify
 from hearsay.errors import BadInput, BudgetError, LedgerError
 
@@ -436,6 +436,61 @@ def test_verify_says_what_other_tools_rely_on(tmp_path: Path) -> None:
     assert body["delta"] == 1e-6 and body["mu"] == pytest.approx(5e-6**0.5)
     assert body["second_opinion"]["epsilon"] == pytest.approx(body["epsilon"], rel=1e-6)
     json.dumps(body, allow_nan=False)
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+def _pending(ledger: Ledger, run: Path, question: str = "trained", name: str = "r") -> Charge:
+    return ledger.charge(name, question, TINY, answer=f"{PENDING}release/x", purpose="test", folder=run)
+
+
+def test_a_result_is_bound_once_costs_nothing_and_moves_the_head(tmp_path: Path) -> None:
+    ledger, run = _new(tmp_path), _run(tmp_path)
+    first, second = _pending(ledger, run), _pending(ledger, run, "other")
+    before = ledger.account()
+    assert first.pending == "release/x" and ledger.result(first) is None and verify(ledger).answers == 0
+    ledger.bind(first, "its hash", folder=run)
+    assert ledger.result(first) == "its hash" and ledger.result(second) is None and ledger.account() == before
+    assert ledger.find("r", "trained-result") is None and len(ledger.charges()) == 2
+    head = chain.read_head(run)
+    assert head is not None and head.row == 5 and (verify(ledger).charges, verify(ledger).answers) == (2, 1)
+    with pytest.raises(LedgerError, match="already charged"):
+        ledger.bind(first, "another hash", folder=run)
+    ledger.bind(second, "its hash", folder=run)  # two results that happen to be equal are two
+    assert verify(ledger).ok and verify(ledger).answers == 2
+    _charge(ledger, run, "answered")
+    answered = ledger.find("r", "answered")
+    assert answered is not None and answered.pending is None
+    with pytest.raises(LedgerError, match="has its answer already"):
+        ledger.bind(answered, "hash", folder=run)
+
+
+def test_a_deleted_or_changed_result_is_found(tmp_path: Path) -> None:
+    """Without its row the library could be run again under the same charge."""
+    ledger, run = _new(tmp_path), _run(tmp_path)
+    charge = _pending(ledger, run)
+    ledger.bind(charge, "its hash", folder=run)
+    ledger = _tamper(ledger, "UPDATE ledger SET body = replace(body, 'its hash', 'my hash') WHERE row = 4")
+    assert verify(ledger).problems[0] == "row 4 was changed: its hash does not fit"
+    ledger = _tamper(ledger, "DELETE FROM ledger WHERE row = 4")
+    assert any("tail was deleted" in problem for problem in verify(ledger).problems)
+    with pytest.raises(LedgerError, match="tail was deleted"):
+        ledger.bind(charge, "another", folder=run)
+
+
+@pytest.mark.parametrize("column", ["kind = 'note'", "run = 'x'", "question = 'y'"])
+def test_a_result_cannot_be_hidden_in_the_columns(tmp_path: Path, column: str) -> None:
+    ledger, run = _new(tmp_path), _run(tmp_path)
+    ledger.bind(_pending(ledger, run), "its hash", folder=run)
+    problems = verify(_tamper(ledger, f"UPDATE ledger SET {column} WHERE row = 4")).problems
+    assert problems[0] == "row 4 was changed: its columns are not what its body says"
+
+
+def test_a_result_that_no_charge_left_open_is_found(tmp_path: Path) -> None:
+    ledger, run = _new(tmp_path), _run(tmp_path)
+    ledger.bind(replace(_pending(ledger, run), question="never charged"), "hash", folder=run)
+    assert verify(ledger).problems == ["row 4 is a result that no charge before it left open"]
 
 
 # --- the file -------------------------------------------------------------------------------------------------------

@@ -248,6 +248,19 @@ def test_a_second_run_finds_the_budget_spent(desk: Path, tmp_path: Path) -> None
     assert hearsay("run", half, "--out", tmp_path / "four", "--anyway", "--json") == 0
 
 
+def test_a_ledger_knows_by_which_column_units_are_told_apart(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers bounded for a dialogue must not be told as a promise to a customer, or the other way round."""
+    data = yaml.safe_load((desk / "hearsay.yaml").read_text())["data"]
+    half = {"corpus": "columns", "secrets": "secrets.txt", "spend": 0.5}
+    one = variant(desk, privacy=half)
+    assert hearsay("run", one, "--out", tmp_path / "one", "--anyway", "--json") == 0
+    other = variant(desk, privacy=half, data={**data, "user": "dialogue"})
+    assert hearsay("run", other, "--out", tmp_path / "two", "--anyway", "--json") == 3
+    assert "column 'user'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "ask",
     [

@@ -40,10 +40,25 @@ def open_ledger(
                 f"the ledger of {config.privacy.corpus!r} protects each {ledger.unit}, but privacy.unit is "
                 f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
             )
+        if ledger.column and ledger.column != unit_column(config):  # other people, or several units of one
+            raise BudgetError(
+                f"the ledger of {config.privacy.corpus!r} tells one {ledger.unit} from another by column "
+                f"{ledger.column!r}, this config by {unit_column(config)!r}; a corpus has one kind of unit: name "
+                "the same column"
+            )
         return ledger
     allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
     privacy = config.privacy
-    return Ledger.create(path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, research=research)
+    return Ledger.create(
+        path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, column=unit_column(config),
+        research=research,
+    )  # fmt: skip
+
+
+def unit_column(config: Budgeted) -> str:
+    """By which column units are told apart: a record is known by its text."""
+    data = config.data
+    return str(data.user if config.privacy.unit == "user" else data.text)
 
 
 def answerable(
@@ -104,10 +119,10 @@ def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
     if config.baseline is not None:
         return baselines.schedule(config)
     settings, privacy = config.updates, config.privacy
-    if not config.share_of_updates or settings.sample == 1:
+    if not config.share_of_updates or config.update_rate == 1:
         return ()
     epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
-    rate = Fraction(settings.sample).limit_denominator(10**6)
+    rate = config.update_rate
     whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
     return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
 
@@ -115,7 +130,7 @@ def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
 def update_scale(config: Config, ledger: Ledger, width: int) -> Fraction:
     """Of the noise of a round of updates: in closed form if all take part, else as the ledger's first row committed."""
     settings = config.updates
-    if settings.sample == 1:
+    if config.update_rate == 1:
         return full_scale(part_of_budget(config, ledger, config.share_of_updates) / settings.rounds - UNIT)
     wanted = committed(config, width)
     if not set(wanted) <= set(ledger.budget.schedule):

@@ -1,6 +1,7 @@
 """A config as a whole: what its sections (sections.py) must be together, how it is read, explained and written."""
 
 import difflib
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -43,6 +44,11 @@ class Config(Section):
         if self.baseline is not None:
             self._fits(self.baseline)
         return self
+
+    @property
+    def update_rate(self) -> Fraction:
+        """The chance of a unit to take part in a round of updates; as exact as it is charged."""
+        return Fraction(self.updates.sample).limit_denominator(10**6)
 
     @property
     def share_of_updates(self) -> float:
@@ -92,6 +98,9 @@ class Budgeted(Protocol):
 
     @property
     def privacy(self) -> Privacy: ...
+
+    @property
+    def data(self) -> Any: ...
 
 
 Kind = TypeVar("Kind", bound=BaseModel)

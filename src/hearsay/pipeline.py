@@ -10,7 +10,6 @@ both sides, and what crosses is named here: `door.ask`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import torch
@@ -100,7 +99,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
     schedule = () if run.ledger.exists() else charging.committed(config, len(stack.top.layout.outputs()))
     # What is charged whole, or was committed in the first row, is looked at there and not beforehand.
-    sampled_only = config.share_of_updates == 1 and config.updates.sample < 1
+    sampled_only = config.share_of_updates == 1 and config.update_rate < 1
     check = config.baseline is None and not sampled_only
     ledger = charging.answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
     door = Door(ledger, run.id, run.folder)
@@ -139,7 +138,7 @@ def pseudo_sentences(work: Work) -> list[list[int]]:
 def moved(work: Work, student: Tensor) -> Tensor:
     """The student after all rounds of updates: every unit says how it would move it, the door adds up (updates.py)."""
     settings, shape = work.config.updates, update_shape(work.config)
-    rate = Fraction(settings.sample).limit_denominator(10**6)
+    rate = work.config.update_rate
 
     def compute(progress: stages.Progress) -> Tensor:
         scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))

@@ -66,6 +66,17 @@ PLANTS = (
           "_write(self.answers / path.name, answer)", "tests/test_door.py::test_a_refused_question_leaves_nothing"),
     Plant("a paid draw thrown away on resume", DOOR, 'if charge is None or path.suffix != ".npy":', "if path.suffix:",
           "tests/test_door.py::test_each_step_of_the_door[committed]"),
+    Plant("a student trained again under one charge", "hearsay.release.results", "bound = door.ledger.result(charge)",
+          "bound = None", "tests/test_results.py::test_killed_at_each_step_there_is_one_result[bound]"),
+    Plant("a student outside before its result is bound", "hearsay.release.results", "    make(inside)",
+          "    make(outside)", "tests/test_results.py::test_killed_at_each_step_there_is_one_result[written]"),
+    # DP-SGD
+    Plant("a unit that is not finite, flat", "hearsay.baselines.dpsgd", "_drop_unbounded(optimiser.params)", "pass",
+          "tests/test_baselines.py::test_a_unit_that_is_not_finite_counts_as_nothing_and_moves_nobody[False]"),
+    Plant("a unit that is not finite, ghost", "hearsay.baselines.dpsgd", "if finite.all():", "if True:",
+          "tests/test_baselines.py::test_a_unit_that_is_not_finite_counts_as_nothing_and_moves_nobody[True]"),
+    Plant("cuDNN's attention for DP-SGD", "hearsay.baselines.learner", "with sdpa_kernel(KERNELS):", "if True:",
+          "tests/test_baselines.py::test_no_cudnn_attention_while_the_learner_computes[gpt2]"),
     # The shards
     Plant("a user in two shards", PARTITION, "self._shards.append(unit % self._settings.shards)",
           "self._shards.append((unit + self._given[unit]) % self._settings.shards)",

@@ -5,12 +5,15 @@ transaction, so any number of processes can share the file and none can overspen
 whose answer was lost stays charged. Sums are exact rationals (costs.py).
 
 A charge carries the hash of its answer: (run, question) is unique, so a question is paid for once and has one answer.
+Where a library draws its noise while it trains, the answer is pending: it gets a row of its own, which costs nothing,
+before anyone sees it, and the charge has this one result.
 """
 
 import json
 import sqlite3
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +26,8 @@ from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussi
 from hearsay.accounting.store import in_words, transaction
 from hearsay.errors import BadInput, BudgetError, LedgerError
 
+PENDING = "pending: "  # then the place, in the run directory, where the result will lie
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -33,6 +38,11 @@ class Charge:
     event: Event
     answer: str
     noise: str
+
+    @property
+    def pending(self) -> str | None:
+        """Where the result will lie, if it is bound after the charge (`bind`)."""
+        return self.answer.removeprefix(PENDING) if self.answer.startswith(PENDING) else None
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Ledger:
             self.corpus: str = first["corpus"]
             self.corpus_name: str = first["corpus_name"]
             self.unit: str = first["unit"]
+            self.column: str = first.get("column", "")  # what tells one unit from another; unstated in early ledgers
             self.adjacency: str = first["adjacency"]
             self.research: bool = first["research"]
             self.budget: Budget = budgets.from_json(first["budget"])
@@ -62,12 +73,21 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: Path, budget: Budget, *, corpus: str, corpus_name: str, unit: str, research: bool = False
+        cls,
+        path: Path,
+        budget: Budget,
+        *,
+        corpus: str,
+        corpus_name: str,
+        unit: str,
+        column: str = "",
+        research: bool = False,
     ) -> "Ledger":
         """Writes the budget as row 1, whole or not at all. A second creator is refused and may `open` it."""
         body = {
-            "kind": "budget", "ledger": uuid.uuid4().hex, "corpus": corpus, "corpus_name": corpus_name, "unit": unit,
-            "adjacency": "add-remove one unit", "budget": budgets.to_json(budget), "research": research,
+            "kind": "budget", "ledger": uuid.uuid4().hex, "corpus": corpus, "corpus_name": corpus_name,
+            "unit": unit, "column": column, "adjacency": "add-remove one unit", "budget": budgets.to_json(budget),
+            "research": research,
         }  # fmt: skip
         with in_words(path):
             store.create(path, body)
@@ -111,10 +131,7 @@ class Ledger:
         self, run: str, question: str, event: Event, *, answer: str, purpose: str, folder: Path, noise: str = "grid"
     ) -> Charge:
         """Checks and charges in one transaction, or raises BudgetError and changes nothing."""
-        with in_words(self.path), transaction(self._db):
-            store.check_tail(self._db, self.path)
-            self._check_head(folder)
-            self._note_run(run, folder)
+        with self._writing(run, folder):
             before = self.account()
             after = self._after(before, event)
             body = {
@@ -123,13 +140,31 @@ class Ledger:
                 "scheduled": after.scheduled, "coordinates": after.coordinates,
             }  # fmt: skip
             row = store.append(self._db, body, run=run, question=question)
-            head = self._head()
-        _keep_head(folder, head)
         return Charge(row, run, question, purpose, event, answer, noise)
 
+    def bind(self, charge: Charge, answer: str, *, folder: Path) -> str:
+        """The hash of a pending charge's only result. Costs nothing: what the result shows was charged before."""
+        if charge.pending is None:
+            raise LedgerError(f"row {charge.row} of {self.path} has its answer already; no result can be bound to it")
+        question = result_name(charge.question)
+        with self._writing(charge.run, folder):
+            body = {"kind": "result", "run": charge.run, "question": question, "answer": answer}
+            store.append(self._db, body, run=charge.run, question=question)
+        return answer
+
+    def result(self, charge: Charge) -> str | None:
+        """What was bound to a pending charge."""
+        found = self._find("result", charge.run, result_name(charge.question))
+        return str(_parse(*found)["answer"]) if found else None
+
     def find(self, run: str, question: str) -> Charge | None:
-        found = self._query("SELECT row, body FROM ledger WHERE run = ? AND question = ?", (run, question))
-        return _charge(*found[0]) if found else None
+        found = self._find("charge", run, question)
+        return _charge(*found) if found else None
+
+    def _find(self, kind: str, run: str, question: str) -> tuple[int, str] | None:
+        sql = "SELECT row, body FROM ledger WHERE kind = ? AND run = ? AND question = ?"
+        found = self._query(sql, (kind, run, question))
+        return found[0] if found else None
 
     def charges(self, run: str | None = None) -> list[Charge]:
         rows = self._query("SELECT row, body FROM ledger WHERE kind = 'charge' ORDER BY row")
@@ -163,6 +198,17 @@ class Ledger:
             return Account(Fraction(0), 0, 0)
         body = _parse(*last[0])
         return Account(Fraction(body["spent"]), body["scheduled"], body["coordinates"])
+
+    @contextmanager
+    def _writing(self, run: str, folder: Path) -> Iterator[None]:
+        """One transaction for a row of this run, and the new head in its directory."""
+        with in_words(self.path), transaction(self._db):
+            store.check_tail(self._db, self.path)
+            self._check_head(folder)
+            self._note_run(run, folder)
+            yield
+            head = self._head()
+        _keep_head(folder, head)
 
     def _after(self, before: Account, event: Event) -> Account:
         after = charged(self.budget, before, event)
@@ -211,6 +257,11 @@ class Ledger:
     def _query(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         with in_words(self.path):
             return self._db.execute(sql, values).fetchall()
+
+
+def result_name(question: str) -> str:
+    """The row of a charge's result among the questions of its run: unique, as they are."""
+    return f"{question}-result"
 
 
 def charged(budget: Budget, before: Account, event: Event) -> Account:

@@ -1,7 +1,7 @@
 """`hearsay ledger verify`: everything recomputed from the rows as they are stored, and a second accountant's opinion.
 
-Checked are the hash chain, the columns by which rows are found, the running totals, the budget's capacity, the file
-itself and the heads kept in run directories; the first bad row is named.
+Checked are the hash chain, the columns by which rows are found, the running totals, the budget's capacity, the results
+bound to charges, the file itself and the heads kept in run directories; the first bad row is named.
 """
 
 import json
@@ -13,10 +13,17 @@ from typing import Any
 from hearsay.accounting import budget as budgets
 from hearsay.accounting import chain, events, odds, opinion
 from hearsay.accounting.events import Event
-from hearsay.accounting.ledger import Account, Ledger, charged
+from hearsay.accounting.ledger import PENDING, Account, Ledger, charged, result_name
 from hearsay.errors import HearsayError
 
 AGREEMENT = 1e-6  # how far the two accountants may lie apart, relatively, before we say that one is wrong
+
+NEEDED: dict[str, tuple[str, ...]] = {  # of each kind of row
+    "budget": (),
+    "run": ("run", "folder"),
+    "charge": ("run", "question", "event", "answer", "spent"),
+    "result": ("run", "question", "answer"),
+}
 
 
 @dataclass
@@ -46,7 +53,9 @@ def verify(ledger: Ledger) -> Verdict:
     bodies = _walk_chain(ledger, problems)
     intact = not problems
     charges = [body for body in bodies if body["kind"] == "charge"]
+    results = [body for body in bodies if body["kind"] == "result"]
     account, loose = _replay(ledger, charges, problems)
+    _check_results(charges, results, problems)
     budget = ledger.budget
     _collect(problems, lambda: budgets.check_capacity(budget))
     if account.spent > budget.capacity:
@@ -67,7 +76,7 @@ def verify(ledger: Ledger) -> Verdict:
         budget_epsilon=budget.epsilon,
         second_opinion=second,
         charges=len(charges),
-        answers=len({body["answer"] for body in charges}),
+        answers=sum(not body["answer"].startswith(PENDING) for body in charges) + len(results),
         runs=len({body["run"] for body in bodies if body["kind"] == "run"}),
         chain="intact" if intact else "broken",
         problems=problems,
@@ -98,12 +107,11 @@ def _row_fault(expected: int, row: int, text: str, fits: bool, columns: tuple[An
         return f"row {row} was changed: its hash does not fit"
     try:
         body = json.loads(text)
-        needed = {"charge": ("run", "question", "event", "answer", "spent"), "run": ("run", "folder"), "budget": ()}
-        whole = body["row"] == row and all(name in body for name in needed[body["kind"]])
+        whole = body["row"] == row and all(name in body for name in NEEDED[body["kind"]])
     except (ValueError, KeyError, TypeError):
         return f"row {row} cannot be read"
-    charge = body["kind"] == "charge"
-    copies = (body["kind"], body["run"], body["question"]) if charge else (body["kind"], None, None)
+    asked = "question" in NEEDED[body["kind"]]
+    copies = (body["kind"], body["run"], body["question"]) if asked else (body["kind"], None, None)
     if not whole or copies != columns or (body["kind"] == "budget") != (row == 1):
         return f"row {row} was changed: its columns are not what its body says"
     return None
@@ -126,6 +134,19 @@ def _replay(ledger: Ledger, charges: list[dict[str, Any]], problems: list[str]) 
         if stated != account:
             problems.append(f"row {body['row']} states a total that its events do not add up to")
     return account, loose
+
+
+def _check_results(charges: list[dict[str, Any]], results: list[dict[str, Any]], problems: list[str]) -> None:
+    """A result is free, so it must be one that an earlier charge left open, and the only one."""
+    left = {
+        (body["run"], result_name(body["question"])): body["row"]
+        for body in charges
+        if body["answer"].startswith(PENDING)
+    }
+    for body in results:
+        paid = left.pop((body["run"], body["question"]), None)
+        if paid is None or paid > body["row"]:
+            problems.append(f"row {body['row']} is a result that no charge before it left open")
 
 
 def _check_heads(ledger: Ledger, bodies: list[dict[str, Any]], problems: list[str]) -> list[str]:

@@ -4,8 +4,9 @@
     total = clipped_sum(learner, batch, clip=0.1)            # before any noise: what tests compare
 
 Opacus's parts are put together here, not by its engine: the engine takes the sampling rate and the divisor from the
-number of rows it finds, which is private; here both follow from declared numbers. An empty batch takes its step of
-noise like any other.
+number of rows it finds, which is private; here both follow from declared numbers, and the coins of the sample are ours.
+An empty batch takes its step of noise like any other. A unit whose gradient is not finite counts as nothing: its share
+times a clip of 0 would be NaN, and the whole release with it.
 
 The noise is Opacus's: ordinary floats from a PRNG (seeded from the system's entropy). Good for research, not proven:
 it is charged whole to the ledger before the first step and stamped as research noise.
@@ -27,6 +28,7 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.units import Batch, Units
 from hearsay.errors import ModelError
+from hearsay.release.updates import coins
 
 Progress = Callable[[int, int], None]
 COPIES = 3  # of a unit's gradient that Opacus holds at its worst moment
@@ -60,17 +62,14 @@ class Trained:
 
 def train(learner: Learner, units: Units, steps: Steps, progress: Progress | None = None) -> Trained:
     from opacus.accountants import PRVAccountant
-    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
     accountant, rate = PRVAccountant(), float(steps.event.rate)
     stream = np.random.default_rng(secrets.randbits(128))
-    poisson = UniformWithReplacementSampler(
-        num_samples=len(units), sample_rate=rate, generator=_entropy("cpu"), steps=steps.event.steps
-    )
     mean, device = _TailMean(steps), learner.weights[0].device
     with _opacus(learner, steps) as (module, optimiser):
         optimiser.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
-        for step, drawn in enumerate(poisson):
+        for step in range(steps.event.steps):
+            drawn = _sample(steps.event.rate, len(units))
             optimiser.param_groups[0]["lr"] = steps.rate(step)
             for at in range(0, len(drawn), steps.physical):
                 _add(module, optimiser, units.batch(drawn[at : at + steps.physical], stream, device))
@@ -87,23 +86,43 @@ def clipped_sum(learner: Learner, batch: Batch, clip: float, *, ghost: bool = Fa
     steps = Steps(every_unit, len(batch.tokens), clip, learning_rate=0.0, ghost=ghost, physical=physical)
     with _opacus(learner, steps) as (module, optimiser):
         for at in range(0, len(batch.tokens), physical):
-            part = (value[at : at + physical] for value in (batch.tokens, batch.targets, batch.positions))
-            _add(module, optimiser, Batch(*part))
+            _add(module, optimiser, batch.only(slice(at, at + physical)))
         return learner.flat([weight.summed_grad for weight in optimiser.params])
 
 
 def _add(module: Any, optimiser: Any, batch: Batch) -> None:
     """Adds these units' clipped gradients to the step's sum; memory holds one part of a batch at a time."""
-    losses = module(batch.tokens, batch.targets, batch.positions)
     if isinstance(optimiser, _ghost_optimiser()):
-        from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
-
-        DPTensorFastGradientClipping(module, optimiser, losses, "mean").backward()
+        _ghost_backward(module, optimiser, batch)
     else:
-        losses.mean().backward()
+        module(batch.tokens, batch.targets, batch.positions).mean().backward()
+        _drop_unbounded(optimiser.params)
     optimiser.signal_skip_step(True)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
+
+
+def _drop_unbounded(weights: list[Any]) -> None:
+    norms = torch.stack([weight.grad_sample.flatten(1).norm(dim=1) for weight in weights]).norm(dim=0)
+    for weight in weights:
+        weight.grad_sample[~norms.isfinite()] = 0
+
+
+def _ghost_backward(module: Any, optimiser: Any, batch: Batch) -> None:
+    """Two passes, as Opacus makes them: norms, then the sum of losses, each times its clip.
+
+    A weight of 0 does not keep an infinite loss out of the second pass, so such a unit is left out of both.
+    """
+    losses = module(batch.tokens, batch.targets, batch.positions)
+    losses.mean().backward(retain_graph=True)
+    optimiser.zero_grad()  # to zeros: the sum, should nobody be left
+    finite = module.get_norm_sample().isfinite()
+    if finite.all():
+        module.disable_hooks()
+        (module.get_clipping_coef() * losses).sum().backward()
+        module.enable_hooks()
+    elif finite.any():
+        _ghost_backward(module, optimiser, batch.only(finite))
 
 
 def _close(optimiser: Any) -> None:
@@ -152,6 +171,12 @@ def _ghost_optimiser() -> type[Any]:
     from opacus.optimizers import DPOptimizerFastGradientClipping
 
     found: type[Any] = DPOptimizerFastGradientClipping
+    return found
+
+
+def _sample(rate: Fraction, count: int) -> list[int]:
+    """Who takes part in a step: a Poisson sample."""
+    found: list[int] = (np.arange(count) if rate == 1 else np.flatnonzero(coins(rate, count))).tolist()
     return found
 
 

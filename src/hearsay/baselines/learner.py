@@ -10,12 +10,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import sdpa_kernel
 
 from hearsay.adapter_files import merged, peft_settings, place
 from hearsay.baselines.units import Batch
 from hearsay.errors import ModelError
 from hearsay.lm import LanguageModel
-from hearsay.split import sentence_mask
+from hearsay.split import KERNELS, sentence_mask
 from hearsay.stacked import StackedTop
 from hearsay.vocabulary import token_losses
 
@@ -38,7 +39,8 @@ class Learner(nn.Module):
 
     def forward(self, tokens: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         inner, mask = self.model.get_submodule(self._inner), sentence_mask(positions)
-        out = inner(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False)
+        with sdpa_kernel(KERNELS):  # the backward pass is that of the kernel chosen here
+            out = inner(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False)
         hidden: Tensor = out.last_hidden_state
         valid = (targets >= 0).float()
         losses = self._losses(hidden, targets.clamp(min=0)) * valid

@@ -10,28 +10,30 @@ dpsgd, ghost    DP-SGD by Opacus, a sample is a unit         release/student, ch
 import json
 import warnings
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors.torch import load
 from torch import Tensor
 
 from hearsay.accounting import budget, sampled
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.events import SubsampledGaussian
-from hearsay.accounting.ledger import Ledger
+from hearsay.accounting.ledger import PENDING, Charge, Ledger
 from hearsay.adapter_files import merged
 from hearsay.baselines.settings import Baseline
 from hearsay.baselines.unprotected import Training, private_adapter
 from hearsay.config import Config
-from hearsay.errors import BudgetError
+from hearsay.errors import BudgetError, LedgerError
 from hearsay.public.cards import release_student
+from hearsay.release.results import release_once
 from hearsay.run import write_text
-from hearsay.stages import Progress
+from hearsay.stages import Progress, save_tensor
 
 if TYPE_CHECKING:
     from hearsay.pipeline import Work
 
 NOISE = "research (Opacus)"
-NO_ANSWER = "none: the noise is drawn while the student trains"
 OPACUS = "opacus.json"
 
 
@@ -72,24 +74,32 @@ def _rate(config: Config) -> Fraction:
 
 
 def _noisy(work: "Work", settings: Baseline, start: Tensor) -> None:
-    event = charge(work.ledger, work.config, work.run.id, work.run.folder)
-    flat = work.stages.tensor(
-        settings.method, work.file(settings.method), lambda progress: _trained(work, settings, event, start, progress)
-    )
+    paid = _charge(work, settings)
+    event = paid.event
+    if not isinstance(event, SubsampledGaussian):
+        raise LedgerError(f"row {paid.row} of the ledger charged {paid.question} as another release than DP-SGD")
+
+    def train(path: Path) -> None:
+        with work.stages.start(settings.method) as progress:
+            flat = _trained(work, settings, event, start, progress)
+            save_tensor(path, flat.detach().cpu().contiguous())
+
+    flat = load(release_once(work.door, paid, train))["value"]
     release_student(work.run, _learner(work, settings, start).student(flat), work.ledger, work.config)
 
 
-def charge(ledger: Ledger, config: Config, run_id: str, folder: Any) -> SubsampledGaussian:
-    """All steps, before the first. A run that was stopped trains anew under the same charge: nobody saw the first."""
-    settings = chosen(config)
+def _charge(work: "Work", settings: Baseline) -> Charge:
+    """All steps, before the first; once for a run. What they give is bound to the charge before it is released."""
     question = f"{settings.method}-{settings.steps}-{settings.batch}"
-    paid = ledger.find(run_id, question)
-    if paid is not None and isinstance(paid.event, SubsampledGaussian):
-        return paid.event
-    event = _event(ledger, config)
-    purpose = f"{settings.method}: {settings.steps} steps of about {settings.batch} units"
-    ledger.charge(run_id, question, event, answer=NO_ANSWER, purpose=purpose, folder=folder, noise=NOISE)
-    return event
+    paid = work.ledger.find(work.run.id, question)
+    if paid is not None:
+        return paid
+    place = work.file(settings.method).relative_to(work.run.folder)
+    return work.ledger.charge(
+        work.run.id, question, _event(work.ledger, work.config), answer=f"{PENDING}{place}",
+        purpose=f"{settings.method}: {settings.steps} steps of about {settings.batch} units",
+        folder=work.run.folder, noise=NOISE,
+    )  # fmt: skip
 
 
 def _event(ledger: Ledger, config: Config) -> SubsampledGaussian:
@@ -117,7 +127,7 @@ def _learner(work: "Work", settings: Baseline, start: Tensor) -> Any:
 
 def _trained(work: "Work", settings: Baseline, event: SubsampledGaussian, start: Tensor, progress: Progress) -> Tensor:
     from hearsay.baselines import dpsgd
-    from hearsay.baselines.units import Units, by_unit
+    from hearsay.baselines.units import Units
 
     learner = _learner(work, settings, start)
     ghost, data = settings.method == "ghost", work.config.data
@@ -133,7 +143,7 @@ def _trained(work: "Work", settings: Baseline, event: SubsampledGaussian, start:
         physical=settings.physical or dpsgd.fitting(learner, ghost),
     )
     width = settings.tokens if work.config.privacy.unit == "user" else data.max_tokens + 1
-    units = Units(by_unit(work.partition), work.lm, width)
+    units = Units.of(work.partition, work.lm, width)
     found = dpsgd.train(learner, units, steps, progress)
     _second_accountant(work, event, found.history)
     return found.flat

@@ -15,6 +15,7 @@ from torch import Tensor
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.packing import Frame, Rows, pack
 from hearsay.private.shards import Partition
+from hearsay.private.units import by_unit
 
 Sentences = list[NDArray[np.integer]]
 Ints = NDArray[np.int64]
@@ -27,6 +28,9 @@ class Batch:
     tokens: Tensor
     targets: Tensor
     positions: Tensor
+
+    def only(self, chosen: Tensor | slice) -> "Batch":
+        return Batch(self.tokens[chosen], self.targets[chosen], self.positions[chosen])
 
 
 class Units:
@@ -46,6 +50,12 @@ class Units:
         self._counts: Ints = np.array([len(rows.tokens) for rows in packed], np.int64)
         self._firsts: Ints = np.cumsum(self._counts) - self._counts
 
+    @classmethod
+    def of(cls, partition: Partition, lm: LanguageModel, tokens: int) -> "Units":
+        """From all shards; a record's copies are one sentence."""
+        most = 1 if partition.settings.unit == "record" else None
+        return cls({name: unit[:most] for name, unit in by_unit(partition)}, lm, tokens)
+
     def __len__(self) -> int:
         return len(self._counts)
 
@@ -60,12 +70,3 @@ def _packed(unit: Sentences, lm: LanguageModel, tokens: int, stream: np.random.G
     start = start_id(lm)
     places = sum(len(sentence) + (start is not None) for sentence in unit)
     return pack(unit, Frame(tokens, max(1, -(-places // tokens)), start, end_id(lm)), stream)
-
-
-def by_unit(partition: Partition) -> dict[int, Sentences]:
-    """Every unit's sentences by its keyed name, from all shards; a record's copies are one sentence."""
-    found: dict[int, Sentences] = {}
-    for m in range(partition.settings.shards):
-        for name, sentence in zip(partition.units(m).tolist(), partition.shard(m), strict=True):
-            found.setdefault(name, []).append(sentence)
-    return {name: unit[:1] for name, unit in found.items()} if partition.settings.unit == "record" else found

@@ -63,9 +63,10 @@ def verify(where: Where = None, as_json: Json = False) -> None:
     verdict = checks.verify(ledger)
     if run is not None:
         from hearsay.release.door import check_answers
+        from hearsay.release.results import check_results
 
         verdict.problems += [p for p in checks.check_run_head(ledger, run.folder) if p not in verdict.problems]
-        verdict.problems += check_answers(ledger, run.id, run.folder)
+        verdict.problems += check_answers(ledger, run.id, run.folder) + check_results(ledger, run.id, run.folder)
     if as_json:
         print_json(verdict.to_json())
     else:

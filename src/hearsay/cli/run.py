@@ -53,7 +53,8 @@ def run(
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
     with here.alone():
         work = pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
-        samples.write(here, work.lm, work.prefixes, settings.compute.seed)
+        if settings.baseline is None or settings.baseline.protects:  # else there is no student to show
+            samples.write(here, work.lm, work.prefixes, settings.compute.seed)
     _summary(here, as_json, {})
 
 

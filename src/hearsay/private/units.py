@@ -64,18 +64,19 @@ def _pack_all(partition: Partition, frame: Frame, pages: int, folder: Path) -> N
     whole = Frame(frame.row_tokens, frame.rows * pages, frame.start, frame.end)
     with ExitStack() as open_files:
         files = {kind: open_files.enter_context(private_file(folder / f"{kind}.bin")) for kind in KINDS}
-        for unit, sentences in _each(partition):
+        for unit, sentences in by_unit(partition):
             rows = pack(sentences, whole, np.random.default_rng(unit))
             for kind, file in files.items():
                 file.write(np.ascontiguousarray(getattr(rows, kind), np.int32).tobytes())
 
 
-def _each(partition: Partition) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
-    """(keyed name, sentences) of every unit."""
+def by_unit(partition: Partition) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
+    """(keyed name, sentences) of every unit; all of them lie in one shard."""
     for m in range(partition.settings.shards):
-        sentences, owners = partition.shard(m), np.asarray(partition.units(m))
-        for unit in np.unique(owners):
-            yield int(unit), [sentences[i] for i in np.flatnonzero(owners == unit)]
+        found: dict[int, list[NDArray[np.integer]]] = {}
+        for name, sentence in zip(np.asarray(partition.units(m)).tolist(), partition.shard(m), strict=True):
+            found.setdefault(name, []).append(sentence)
+        yield from sorted(found.items(), key=lambda unit: unit[0])
 
 
 def _open(folder: Path, frame: Frame, pages: int) -> Units:

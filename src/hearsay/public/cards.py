@@ -59,7 +59,7 @@ def how(config: Config) -> str:
         return f"baseline {own.method}{noise}, {made_from}"
     parts = []
     if config.share_of_updates:
-        who = "of all units" if config.updates.sample == 1 else f"of a Poisson sample ({config.updates.sample:g})"
+        who = "of all units" if config.update_rate == 1 else f"of a Poisson sample ({config.updates.sample:g})"
         parts.append(f"{config.updates.rounds} rounds of updates {who}")
     if config.rounds_of_answers:
         asked = config.ask.questions * config.ask.rounds

@@ -77,7 +77,7 @@ class Door:
         self.ledger, self.run, self.folder = ledger, run, folder
         self.draws = folder / "private" / "draws"
         self.answers = folder / "release" / "answers"
-        with _in_words(folder):
+        with in_words(folder):
             (folder / "private").mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "private").chmod(0o700)
             self.draws.mkdir(mode=0o700, exist_ok=True)
@@ -85,7 +85,7 @@ class Door:
 
     def ask(self, question: Question, contributions: Callable[[], BoundedSum]) -> Ints:
         """The noisy integer sum [questions, width]; `contributions` runs only if the question is new."""
-        with self._alone():
+        with self.alone():
             charge = self.ledger.find(self.run, question.name)
             if charge is None:
                 self._draw(question, contributions)
@@ -114,7 +114,7 @@ class Door:
         try:
             charge = self.ledger.charge(
                 self.run, question.name, question.event,
-                answer=_hash(path), purpose=question.purpose, folder=self.folder,
+                answer=file_hash(path), purpose=question.purpose, folder=self.folder,
             )  # fmt: skip
         except HearsayError:
             # Only what is certainly unpaid is deleted: an error after the commit must not lose a paid answer.
@@ -130,11 +130,11 @@ class Door:
         if not outside.exists():
             if not inside.exists():
                 raise LedgerError(f"answer {charge.question[:12]} was paid for (row {charge.row}) but its file is gone")
-            if _hash(inside) != charge.answer:
+            if file_hash(inside) != charge.answer:
                 raise LedgerError(f"the stored draw of {charge.question[:12]} is not the one that was charged")
-            with _in_words(self.folder):
+            with in_words(self.folder):
                 inside.replace(outside)
-                _sync_folder(self.answers)
+                sync(self.answers)
             reached("moved")
         content = outside.read_bytes()  # once: what is checked is what is returned
         if hashlib.sha256(content).hexdigest() != charge.answer:
@@ -144,7 +144,7 @@ class Door:
 
     def sweep(self) -> None:
         """Deletes uncommitted draws unread and hands over committed ones: what a restarted run does first."""
-        with self._alone():
+        with self.alone():
             for path in list(self.draws.iterdir()):
                 charge = self.ledger.find(self.run, path.stem)
                 if charge is None or path.suffix != ".npy":
@@ -156,9 +156,9 @@ class Door:
         return self.draws / f"{name}.npy"
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """One asker per run directory at a time, so that two processes never draw for the same question."""
-        with _in_words(self.folder):
+        with in_words(self.folder):
             handle = os.open(self.folder / "private" / ".door.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -179,7 +179,7 @@ def check_answers(ledger: Ledger, run: str, folder: Path) -> list[str]:
         charge = charged.get(path.stem)
         if charge is None:
             problems.append(f"release/answers/{path.name} has no committed charge")
-        elif _hash(path) != charge.answer:
+        elif file_hash(path) != charge.answer:
             problems.append(f"release/answers/{path.name} is not the answer charged in row {charge.row}")
     return problems
 
@@ -193,7 +193,7 @@ def _write(path: Path, answer: Ints) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         for left in (draft, path):
             left.unlink(missing_ok=True)
@@ -201,7 +201,7 @@ def _write(path: Path, answer: Ints) -> None:
 
 
 @contextmanager
-def _in_words(folder: Path) -> Iterator[None]:
+def in_words(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -210,14 +210,14 @@ def _in_words(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
