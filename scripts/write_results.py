@@ -66,7 +66,7 @@ def results() -> str:
         "# Results\n\nWritten by `python scripts/write_results.py` from the JSON files named below.",
         "## The demo\n\n`benchmarks/results/demo.json`. Its settings were chosen by trying some twenty on seed 0's "
         "held-out customers: simulated people, so nobody's budget paid for it, but read seed 0 as optimistic; "
-        "seeds 1 and 2 were not looked at before. The number of customers (6,000) is one of these settings: updates "
+        "seeds 1 and 2 were not looked at before. The number of customers (5,000) is one of these settings: updates "
         "gain from more units at the same cost per round; the text itself is as hard as it was "
         "([airline](airline.md)).\n\n" + demo_table(demo),
         "## The spine\n\n`benchmarks/results/spine.json`\n\n" + _spine(spine),
