@@ -1,8 +1,8 @@
 """The demo as a person meets it: wall time, peak memory and what the student is worth, over several seeds.
 
-    python benchmarks/demo.py            # writes benchmarks/results/demo.json
+    python benchmarks/demo.py [--compare]      # writes benchmarks/results/demo.json
 
-The first seed's run is then continued with --compare (students by answers), which is not timed.
+With --compare the first seed's run is then continued with students by answers, which is not timed.
 
 Run it on a quiet machine: two threads that wait for a third process are several times slower.
 """
@@ -46,7 +46,7 @@ def one(seed: int) -> dict[str, Any]:
         began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds = time.monotonic() - began
-        compared = _compared([*command, "--compare"]) if seed == SEEDS[0] else {}
+        compared = _compared([*command, "--compare"]) if seed == SEEDS[0] and "--compare" in sys.argv else {}
         stages = [json.loads(line) for line in (Path(folder) / "run" / "progress.jsonl").read_text().splitlines()]
     found = json.loads(done.stdout)
     models = ("public", "public_pseudo", "student", "private")

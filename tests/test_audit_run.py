@@ -24,6 +24,7 @@ from hearsay.lm import LanguageModel
 from hearsay.private.teaching import training_shape
 from hearsay.stacked import StackedTop
 
+pytestmark = pytest.mark.xdist_group("audit")  # the tests look at one run in turn
 SETTINGS: dict[str, Any] = {
     "data": {
         "private": "private.jsonl", "public": "public.jsonl", "holdout": "holdout.jsonl", "units": 60,

@@ -35,6 +35,7 @@ class Plan:
     sensitivity: float
     queries: int
     teachers: int
+    units: int | None
     noise_std_sum: float
     noise_std_mean: float
     effective_tokens: float
@@ -102,7 +103,8 @@ def make(request: Request) -> Plan:
         noise=request.noise,
         sensitivity=1.0 if updates else _per_query(bound, request),
         queries=queries,
-        teachers=slots,
+        teachers=request.teachers,
+        units=request.units,
         noise_std_sum=std,
         noise_std_mean=std / slots,
         effective_tokens=tokens,

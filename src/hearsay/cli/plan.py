@@ -105,7 +105,7 @@ def _show(made: Any) -> None:
 
 def _asked(made: Any) -> str:
     if made.recipe == "updates":
-        return f"{made.queries:,} rounds of updates from {made.teachers:,} units, {made.noise} noise"
+        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise"
     return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"
 
 
