@@ -71,6 +71,7 @@ def runs(tab: Any, url: str) -> None:
 def plan(tab: Any, url: str) -> None:
     tab.set_viewport_size({"width": 1040, "height": 770})
     tab.goto(url + "#plan")
+    tab.get_by_label("hellinger").check()  # the recipe whose number of teachers is a picture
     tab.get_by_label("Teachers, as a number").fill("900")
     tab.get_by_label("Sentences in the corpus, as a number").fill("250000")
     tab.locator("#plan-figure img").wait_for(timeout=60_000)
