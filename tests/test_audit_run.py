@@ -110,6 +110,7 @@ def test_nothing_but_internal_is_written_and_forget_takes_the_reference(run: run
 def test_canaries_live_in_a_twin_with_a_research_ledger(run: runs.Run, capsys: pytest.CaptureFixture[str]) -> None:
     before = whole.Ledger.open(run.ledger).rows()
     student = (run.release / "student" / "model.safetensors").read_bytes()
+    whole.audit_run(run, attacks=("linkage",))
     found = whole.audit_run(run, attacks=(), canaries=True, digits=2)
     broken = found["attacks"]["canary.exposure"]["not_private"]
     calm = found["attacks"]["canary.exposure"]
@@ -117,7 +118,7 @@ def test_canaries_live_in_a_twin_with_a_research_ledger(run: runs.Run, capsys: p
     assert broken["details"]["by_repetitions"]["100"] > calm["score"] and calm["ok"]
     one_run = found["attacks"]["canary.one-run"]
     assert one_run["ok"] and one_run["epsilon_lower"] <= 3 and one_run["not_private"]["score"] > 0.9
-    assert "membership.loss" in found["attacks"]  # what was found before stays
+    assert "linkage.closeness" in found["attacks"]  # what was found before stays
     twin = run.private / "canary-twin"
     ledger = whole.Ledger.open(twin / "home" / "ledger.sqlite")
     assert ledger.research and ledger.charges()
