@@ -32,18 +32,11 @@ from hearsay.errors import ConfigError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import corpora
-from studies.run import cell, merge
+from studies.run import arguments, cell, merge
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", type=Path)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
-    parser.add_argument("--model", required=True, help="base model: folder, hub id or embedded")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", help="methods to rehearse; all by default")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after this")
-    given = parser.parse_args()
+    given = arguments(__doc__)
     rehearse(yaml.safe_load(given.study.read_text()), given)
 
 

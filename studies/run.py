@@ -35,7 +35,7 @@ from studies import corpora
 
 
 def main() -> None:
-    given = _arguments()
+    given = arguments(__doc__)
     study = yaml.safe_load(given.study.read_text())
     files = corpora.PREPARE[study["corpus"]](given.data, given.out / "corpus")
     results_path = given.out / f"{given.study.stem}.json"
@@ -52,14 +52,14 @@ def main() -> None:
         print(name, json.dumps({k: v for k, v in results["cells"][name].items() if k != "settings"}), flush=True)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(about: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--model", required=True, help="base model: folder, hub id or embedded")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--only", nargs="*", help="cells or methods to run; all that are missing by default")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after this")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
 """Whether a plan can work, in words, and which method suits a declared corpus.
 
 Answers teach little below ENOUGH_TOKENS of information, and cannot know more than their teachers do. For updates what
-counts is the noise of a whole run against the clip, sqrt(dimensions) / (mu units): measured on service dialogues
-(docs/results.md), .12 closed .53 of the gap to the private model, and .24 about .4; above UPDATES_DROWN we have seen
-nothing good.
+counts is the noise of a whole run against the clip, sqrt(dimensions) / (mu units): at .12 updates closed .53 of the gap
+to the private model on service dialogues (docs/results.md). UPDATES_DROWN is where we would no longer try: a judgement,
+not a measurement.
 """
 
 import math

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hearsay.cli.main import print_json, warn
+from hearsay.cli.main import guarantee, print_json, warn
 from hearsay.errors import BudgetError
 
 
@@ -90,6 +90,5 @@ def summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     if found:
         table(found)
     print(f"\ncorpus     {here.release / 'synthetic'}")
-    print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
-          f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
+    print(guarantee(said))
     print(f"report     {report}")

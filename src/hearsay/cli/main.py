@@ -36,6 +36,14 @@ def _hearsay(
     pass
 
 
+def guarantee(said: dict[str, Any]) -> str:
+    """The statement in one line, as every summary ends with it."""
+    return (
+        f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
+        f"about one is right at most {said['guess_percent']}% of the time"
+    )
+
+
 def print_json(body: Any) -> None:
     print(json.dumps(body, indent=1, default=str))
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hearsay.cli.main import Json, app, print_json, warn
+from hearsay.cli.main import Json, app, guarantee, print_json, warn
 from hearsay.errors import BadInput
 
 Out = Annotated[Path, typer.Option(help="Run directory; the same command continues a stopped run.")]
@@ -204,8 +204,7 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
     if found:
         _table(found)
     print(f"\nstudent    {here.release / 'student'}")
-    print(f"guarantee  epsilon {said['epsilon_told']}, delta {said['delta']:g}, for each {said['unit']}; a 50:50 guess "
-          f"about one is right at most {said['guess_percent']}% of the time")  # fmt: skip
+    print(guarantee(said))
     if said["research_noise"]:
         print("noise      RESEARCH NOISE, drawn by Opacus: not for production")
     print(f"report     {report}")

@@ -2,8 +2,7 @@
 
 Noise is the same in every direction, but a layer's input is not: a few directions carry most of its energy and would
 fill a unit's clipped update, leaving the others to the noise. So A's columns are the input's leading eigenvectors on
-pseudo text, each scaled to the same variance: the one a random direction would have had. Measured on service
-dialogues (docs/results.md) this is worth more than any other setting of the updates. All of it is public.
+pseudo text, each scaled to the same variance: the one a random direction would have had. All of it is public.
 """
 
 import torch
