@@ -34,7 +34,7 @@ from hearsay.private.training import TrainingShape
 from hearsay.private.units import KINDS, Units
 from hearsay.public.basis import _moments, whitened
 from hearsay.public.server import Server, ServerSettings
-from hearsay.release import door
+from hearsay.release import door, updates
 from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
 from hearsay.release.updates import Crowd, ask_update, coins, full_scale, sampled_scale
@@ -140,6 +140,19 @@ def test_the_mean_divides_by_the_declared_number(tiny_gpt2: LanguageModel) -> No
 
     found = ask_update(Plain(), crowd, _student(crowd), 0, Fraction(STEPS))  # type: ignore[arg-type]
     assert torch.equal(found, torch.full((crowd.width,), 2.0, dtype=torch.float64))
+
+
+def test_only_units_whose_coin_fell_take_part(tiny_gpt2: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round charged as a sample must be one: the sum is that of the chosen alone."""
+    people = [person or [np.arange(1, 6)] for person in _people(9)]
+    crowd = dataclasses.replace(_crowd(tiny_gpt2, people), rate=Fraction(1, 2))
+    fell = np.array([True, False, True, True, False, False, False, True, False])
+    monkeypatch.setattr(updates, "coins", lambda rate, count: fell)
+    student = _student(crowd)
+    chosen = _crowd(tiny_gpt2, [person for person, here in zip(people, fell, strict=True) if here])
+    assert torch.equal(crowd.total(student, 0).total, chosen.total(student, 0).total)
+    monkeypatch.setattr(updates, "coins", lambda rate, count: np.zeros(9, bool))
+    assert not crowd.total(student, 0).total.any()
 
 
 # Coins, scales, costs
