@@ -54,3 +54,6 @@ class Bound:
         if self.kind != "probability":
             raise ConfigError("Laplace noise needs probabilities (ask.recipe: seqpate); use Gaussian noise for others")
         return Fraction(STEPS * (1 if self.alone else 2))
+
+
+UNIT_BALL = Bound("residual", alone=True)  # one unit a slot, norm at most 1 over the whole release: sensitivity 1

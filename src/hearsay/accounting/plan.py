@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 from hearsay.accounting import advice, gaussian
-from hearsay.accounting.bounds import MAX_SCALE, STEPS, Bound
+from hearsay.accounting.bounds import MAX_SCALE, STEPS, UNIT_BALL, Bound
 from hearsay.accounting.budget import main_delta
 from hearsay.accounting.request import RECIPES, Recipe, Request, check
 from hearsay.errors import BudgetError
 
 __all__ = ["RECIPES", "Plan", "Recipe", "Request", "bound_for", "make", "scale_for"]
-UNIT_BALL = Bound("residual", alone=True)  # one unit a slot, norm at most 1: what updates obey
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,9 @@ from typing import Literal
 
 import numpy as np
 
-from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.accounting.events import Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
-from hearsay.accounting.plan import UNIT_BALL
 from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from hearsay.accounting import plan
-from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, Note
 from hearsay.public.space import Space
@@ -26,7 +26,6 @@ from hearsay.release.grid import BoundedSum
 from hearsay.release.histogram import CHUNK, ONE_UNIT
 
 Floats = npt.NDArray[np.float64]
-SIGNED = Bound("residual", alone=True)
 SHARED = Bound("probability")
 HALF = 2**-0.5  # |p - y| <= sqrt 2 for probabilities p and a vote y
 
@@ -80,9 +79,9 @@ class Asker:
         labels, d = self.units.labels, space.directions.shape[1]
 
         def sums() -> BoundedSum:
-            return self._summed(SIGNED, labels * d, lambda note: space.place(note.vector), labels)
+            return self._summed(UNIT_BALL, labels * d, lambda note: space.place(note.vector), labels)
 
-        noisy = self._ask("discriminator: sums by label", SIGNED, (1, labels * d), share, sums, labels, *_of(space))
+        noisy = self._ask("discriminator: sums by label", UNIT_BALL, (1, labels * d), share, sums, labels, *_of(space))
         return noisy.reshape(labels, d)
 
     def gradient(self, space: Space, weights: Floats, step: int, share: Fraction) -> Floats:
@@ -91,13 +90,13 @@ class Asker:
         shape = (1, weights.size)
 
         def sums() -> BoundedSum:
-            found = BoundedSum(SIGNED, 1, weights.size)
+            found = BoundedSum(UNIT_BALL, 1, weights.size)
             for rows in _chunks(self.units.each(), lambda unit: _gradient(unit, space, weights)):
                 found.add(rows)
             return found
 
         name = f"discriminator: gradient {step + 1}"
-        return self._ask(name, SIGNED, shape, share, sums, labels, *_of(space), weights).reshape(weights.shape)
+        return self._ask(name, UNIT_BALL, shape, share, sums, labels, *_of(space), weights).reshape(weights.shape)
 
     def cells(self, space: Space, centres: Floats, share: Fraction) -> Floats:
         """[labels, cells] noisy numbers of units by label and nearest centre."""

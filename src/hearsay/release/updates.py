@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hearsay.accounting import plan
-from hearsay.accounting.bounds import STEPS
+from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
-from hearsay.accounting.plan import UNIT_BALL
 from hearsay.private.moves import Moves
 from hearsay.private.units import Units
 from hearsay.release.door import Door, Question
@@ -87,6 +86,8 @@ def sampled_scale(event: SubsampledGaussian) -> Fraction:
 
 def coins(rate: Fraction, count: int) -> NDArray[np.bool_]:
     """One coin per unit from the system's entropy, true with a chance of `rate`, rounded down by at most 2^-64."""
+    if rate == 1:
+        return np.ones(count, bool)
     words = np.frombuffer(secrets.token_bytes(8 * count), np.uint64)
     return words < np.uint64(rate.numerator * 2**64 // rate.denominator)
 
