@@ -168,8 +168,8 @@ def test_one_unit_moves_a_sum_by_at_most_its_bound() -> None:
     weights = chance.normal(size=(3, 5))
     rows = [
         (asking.ONE_UNIT, asking._shared(unit, lambda note: np.ones(1), 1, 4)),
-        (asking.SIGNED, asking._shared(unit, lambda note: space.place(note.vector), 4, 3)),
-        (asking.SIGNED, asking._gradient(unit, space, weights)),
+        (asking.UNIT_BALL, asking._shared(unit, lambda note: space.place(note.vector), 4, 3)),
+        (asking.UNIT_BALL, asking._gradient(unit, space, weights)),
         (asking.ONE_UNIT, asking._shared(unit, lambda note: asking._nearest(space, note, weights[:, :4]), 3, 3)),
     ]
     for bound, row in rows:

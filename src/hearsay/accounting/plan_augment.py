@@ -10,15 +10,15 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from hearsay.accounting import gaussian
-from hearsay.accounting.bounds import STEPS, Bound
+from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.accounting.budget import check_sampler, main_delta
 from hearsay.accounting.plan import scale_for
 
 Method = Literal["means", "gradients", "clusters", "votes"]
 MOST_NOISE = 0.25  # on an average label's mean: beyond it little stands out, even after shrinking
 BOUNDS: dict[Method, Bound] = {
-    "means": Bound("residual", alone=True),
-    "gradients": Bound("residual", alone=True),
+    "means": UNIT_BALL,
+    "gradients": UNIT_BALL,
     "clusters": Bound("probability", alone=True),
     "votes": Bound("probability"),
 }
