@@ -26,7 +26,7 @@ def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
     found = noise_over_clip(request, mu)
     text = f"over the run the noise is {found:.2f} of the clip in {request.dimensions:,} dimensions"
     if found <= UPDATES_DROWN:
-        return True, f"{text}; updates teach well below {UPDATES_DROWN}"
+        return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
         f"{text}; above {UPDATES_DROWN} updates drown in it. Need at most {fewer:,} dimensions (a smaller adapter.rank "
