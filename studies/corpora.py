@@ -41,18 +41,46 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 def sgd_rehearsal(data: Path, out: Path) -> dict[str, Any]:
     """The dev dialogues alone, split as the private ones will be: nobody of the training split is looked at."""
     rows = list(_jsonl(data / "sgd-dev.jsonl.xz"))
-    users = sorted({row["user"] for row in rows})
-    part = {user: "holdout" if i % 10 == 0 else "public" if i % 10 == 1 else "private" for i, user in enumerate(users)}
+    parts = _tenths({row["user"] for row in rows})
+    return _laid_out(rows, parts, out) | {"mean_tokens": 16, "cap": 50} | _per_unit(parts, 12.5)
+
+
+def europarl(data: Path, out: Path) -> dict[str, Any]:
+    """European Parliament, unit = speaker: a tenth is held out, a tenth lends prefixes, the others are private."""
+    return _parliament(data, out, "private")
+
+
+def europarl_rehearsal(data: Path, out: Path) -> dict[str, Any]:
+    """The speakers that lend prefixes alone, split the same way: no private or held-out one is looked at."""
+    return _parliament(data, out, "public")
+
+
+def _parliament(data: Path, out: Path, part: str) -> dict[str, Any]:
+    rows = list(_jsonl(data / "europarl.jsonl.xz"))
+    parts = _tenths({row["user"] for row in rows})
+    if part == "public":
+        rows = [row for row in rows if parts[row["user"]] == "public"]
+        parts = _tenths({row["user"] for row in rows})
+    return _laid_out(rows, parts, out) | {"mean_tokens": 29, "cap": 300} | _per_unit(parts, 241)
+
+
+def _tenths(users: set[str]) -> dict[str, str]:
+    """The first of ten is held out, the second lends prefixes, the others are private."""
+    names = {0: "holdout", 1: "public"}
+    return {user: names.get(place % 10, "private") for place, user in enumerate(sorted(users))}
+
+
+def _laid_out(rows: list[dict[str, Any]], parts: dict[str, str], out: Path) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     for name in ("private", "public", "holdout"):
-        _write(out / f"{name}.jsonl", (row for row in rows if part[row["user"]] == name))
-    units = sum(name == "private" for name in part.values())
-    return {name: [str(out / f"{name}.jsonl")] for name in ("private", "public", "holdout")} | {
-        "units": units,
-        "sentences": round(units * 12.5),  # rows of at least 8 tokens a dialogue, as in the training split
-        "mean_tokens": 16,
-        "cap": 50,
-    }
+        _write(out / f"{name}.jsonl", (row for row in rows if parts[row["user"]] == name))
+    return {name: [str(out / f"{name}.jsonl")] for name in ("private", "public", "holdout")}
+
+
+def _per_unit(parts: dict[str, str], sentences: float) -> dict[str, Any]:
+    """What the owner declares: the units, and their rows of at least 8 tokens by a public average."""
+    units = sum(name == "private" for name in parts.values())
+    return {"units": units, "sentences": round(units * sentences)}
 
 
 def airline(data: Path, out: Path) -> dict[str, Any]:
@@ -79,5 +107,5 @@ def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
     }
 
 
-PREPARE = {"sgd": sgd, "airline": airline}
-REHEARSE = {"sgd": sgd_rehearsal, "airline": airline_rehearsal}  # public text that plays the private one
+PREPARE = {"sgd": sgd, "europarl": europarl, "airline": airline}
+REHEARSE = {"sgd": sgd_rehearsal, "europarl": europarl_rehearsal, "airline": airline_rehearsal}  # public text that plays the private one
