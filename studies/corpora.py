@@ -85,12 +85,12 @@ def _per_unit(parts: dict[str, str], sentences: float) -> dict[str, Any]:
 
 def airline(data: Path, out: Path) -> dict[str, Any]:
     """The demo's simulated customers."""
-    return _airline(out, seed=0, private=2400)
+    return _airline(out, seed=0, private=5000)
 
 
 def airline_rehearsal(data: Path, out: Path) -> dict[str, Any]:
     """Other simulated customers, a quarter of them."""
-    return _airline(out, seed=1000, private=600)
+    return _airline(out, seed=1000, private=1250)
 
 
 def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:

@@ -42,11 +42,11 @@ def main() -> None:
     results = json.loads(results_path.read_text()) if results_path.exists() else {"cells": {}}
     results["machine"] = run.environment() | {"device": _device()}
     ends = time.monotonic() + 60 * given.minutes
-    for name, cell in study["cells"].items():
+    for name, changes in study["cells"].items():
         wanted = not given.only or name in given.only
         if name in results["cells"] or not wanted or time.monotonic() > ends:
             continue
-        settings = merge(study["base"], cell or {})
+        settings = merge(study["base"], changes or {})
         results["cells"][name] = cell(name, settings, files, given)
         results_path.write_text(json.dumps(results, indent=1))
         print(name, json.dumps({k: v for k, v in results["cells"][name].items() if k != "settings"}), flush=True)

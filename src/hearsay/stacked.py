@@ -82,8 +82,31 @@ class Layout:
         return flat[0]
 
 
+class Shared(torch.autograd.Function):
+    """G units under one and the same adapter: one plain product forward, and still a gradient of B for every unit.
+
+    `b` [G, r, out] is one B seen G times (an expanded view, no copies); rows of one unit lie together.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inner: Tensor, b: Tensor, scale: float) -> Tensor:
+        one = b[0].to(inner.dtype) * scale
+        ctx.save_for_backward(inner, one)
+        ctx.units, ctx.scale = len(b), scale
+        return inner @ one
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+        (inner, one), slope = ctx.saved_tensors, slopes[0]
+        each = [part.reshape(ctx.units, -1, part.shape[-1]) for part in (inner, slope)]
+        return slope @ one.T, torch.bmm(each[0].transpose(1, 2), each[1]).float() * ctx.scale, None
+
+
 class StackedLinear(nn.Module):
-    """A frozen linear layer plus G adapters, `a` and `b`, set before each pass; without them it is the base layer."""
+    """A frozen linear layer plus G adapters, `a` and `b`, set before each pass; without them it is the base layer.
+
+    With one `a` and many `b` all units wear the same adapter (`Shared`).
+    """
 
     def __init__(self, base: nn.Module, scale: float) -> None:
         super().__init__()
@@ -95,6 +118,9 @@ class StackedLinear(nn.Module):
         y: Tensor = self.base(x)
         if self.a is None or self.b is None:
             return y
+        if len(self.a) < len(self.b):
+            inner = x.reshape(-1, x.shape[-1]) @ self.a[0].to(x.dtype)
+            return y + Shared.apply(inner, self.b, self.scale).view(y.shape)  # type: ignore[no-untyped-call]
         a, b = self.a.to(x.dtype), self.b.to(x.dtype)
         inner = torch.bmm(x.reshape(a.shape[0], -1, a.shape[1]), a)
         return torch.baddbmm(y.view(a.shape[0], -1, b.shape[2]), inner, b, alpha=self.scale).view(y.shape)

@@ -21,7 +21,7 @@ from torch import Tensor
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.packing import Frame, Rows, pack
 from hearsay.private.stack import Stack
-from hearsay.private.training import BlockState, TrainingShape, advance, output_gradient
+from hearsay.private.training import BlockState, TrainingShape, advance, output_gradient, shared_gradient
 from hearsay.private.units import KINDS, Block, Units
 from hearsay.stacked import StackedTop
 
@@ -51,20 +51,17 @@ class Moves:
             yield self.of(rows, first)
 
     def of(self, rows: Block, first: Tensor) -> Tensor:
-        state = self._state(rows, first)
+        tokens, targets, positions = (self._schedule(torch.from_numpy(np.ascontiguousarray(part))) for part in rows)
         if self.shape.steps == 1:
-            return -output_gradient(self.top, state, 0)
+            return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block)
+        flat = first.repeat(self.block, 1)
+        state = BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
         outputs = self.top.layout.outputs().to(self.device)
         for step in range(self.shape.steps):
             whole = torch.zeros_like(state.flat)
             whole[:, outputs] = output_gradient(self.top, state, step)
             advance(state, whole, step, self.shape)
         return (state.flat - first)[:, outputs]
-
-    def _state(self, rows: Block, first: Tensor) -> BlockState:
-        flat = first.repeat(self.block, 1)
-        laid = [self._schedule(torch.from_numpy(np.ascontiguousarray(array))) for array in rows]
-        return BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), *laid)
 
     def _schedule(self, rows: Tensor) -> Tensor:
         """[block, steps * rows, T] to [steps, block * rows, T] on the device."""

@@ -74,6 +74,9 @@ class TrainingShape:
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
 
+StepRows = tuple[Tensor, Tensor, Tensor]  # tokens, targets, positions of one step, each [G * rows, T]
+
+
 @dataclass
 class BlockState:
     """What one block in training keeps on the device: adapters, both Adam moments [G, D], rows for all steps."""
@@ -85,26 +88,36 @@ class BlockState:
     targets: Tensor
     positions: Tensor
 
+    def rows(self, step: int) -> StepRows:
+        return self.tokens[step], self.targets[step], self.positions[step]
+
 
 def gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
     """[G, D]: each teacher's own gradient of its own mean loss."""
     leaves = [view.detach().requires_grad_() for view in top.layout.views(state.flat)]
-    return _slopes(top, state, step, leaves, leaves)
+    return _slopes(top, state.rows(step), leaves, leaves)
 
 
 def output_gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
     """[G, D_B]: the same for the B's alone, in the order of `Layout.outputs`; the A's stay as they are."""
     views = [view.detach() for view in top.layout.views(state.flat)]
-    return _slopes(top, state, step, views, [view.requires_grad_() for view in views[1::2]])
+    return _slopes(top, state.rows(step), views, [view.requires_grad_() for view in views[1::2]])
 
 
-def _slopes(top: StackedTop, state: BlockState, step: int, worn: list[Tensor], wanted: list[Tensor]) -> Tensor:
-    tokens, targets, positions = (t[step].long() for t in (state.tokens, state.targets, state.positions))
+def shared_gradient(top: StackedTop, adapter: Tensor, rows: StepRows, units: int) -> Tensor:
+    """[units, D_B]: the same where all units wear one adapter [1, D], of which no copies are made."""
+    views = [view.detach() for view in top.layout.views(adapter)]
+    views[1::2] = [view.expand(units, -1, -1).requires_grad_() for view in views[1::2]]
+    return _slopes(top, rows, views, views[1::2])
+
+
+def _slopes(top: StackedTop, rows: StepRows, worn: list[Tensor], wanted: list[Tensor]) -> Tensor:
+    tokens, targets, positions = (part.long() for part in rows)
     trunk = top.trunk(tokens, positions)
     top.wear(worn)
     hidden = top.hidden(trunk, positions)
     losses = token_losses(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
-    valid = (targets >= 0).view(len(state.flat), -1).float()
+    valid = (targets >= 0).view(len(wanted[0]), -1).float()
     weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
     grads = torch.autograd.grad((losses * weights.flatten()).sum(), wanted)
     return torch.cat([grad.flatten(1) for grad in grads], 1)
