@@ -18,7 +18,6 @@ from torch import Tensor
 from hearsay import charging, stages
 from hearsay import lm as models
 from hearsay.accounting import identity
-from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.baselines import methods as baselines
@@ -146,11 +145,8 @@ def moved(work: Work, student: Tensor) -> Tensor:
         units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
         movers = moves(work.stack, shape, work.stack.block)
         crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id)
-        noise = float(scale / STEPS / (crowd.declared * crowd.rate))
-        rule = ServerSettings(
-            settings.rounds, settings.learning_rate, settings.optimiser, settings.average, settings.denoise, noise
-        )
-        server = Server(student, work.stack.top.layout, rule)
+        rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
+        server = Server(student, work.stack.top.layout.outputs(), rule)
         for number in range(settings.rounds):
             server.step(ask_update(work.door, crowd, server.student, number, scale))
             progress(number + 1, settings.rounds)

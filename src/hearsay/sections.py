@@ -131,7 +131,6 @@ class Updates(Section):
     clip: float = Field(0.5, gt=0, description="norm that a unit's update is cut to")
     optimiser: Literal["adam", "momentum"] = Field("adam", description="what turns noisy updates into the student")
     learning_rate: float = Field(1.5e-2, gt=0, description="of that")
-    denoise: Literal["none", "rows", "matrices"] = Field("none", description="post-process")
     average: Share = Field(0.1, description="the student is the mean over this last part of the rounds")
 
 
