@@ -170,10 +170,11 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """From git, or from the environment on a machine that has the files alone."""
+    """From the environment, on a machine that has the files without their history; else from git."""
+    if given := os.environ.get("COMMIT"):
+        return given
     command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return found or os.environ.get("COMMIT", "unknown")
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def settings(shape: TrainingShape) -> dict[str, Any]:

@@ -8,6 +8,8 @@ sentences, made from public prefixes; no private file is opened, and what is kep
 """
 
 import dataclasses
+import itertools
+import json
 import resource
 import statistics
 import tempfile
@@ -39,7 +41,7 @@ from hearsay.public.prefixes import complete, read_prefixes
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
-from hearsay.reading import Row
+from hearsay.reading import Columns, read_rows
 from hearsay.release import aggregate
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import rounded_normal
@@ -119,17 +121,20 @@ class Probe:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
     def shards(self) -> None:
-        """Rows of text, simulated by the model's own sentences, into a folder that is thrown away."""
+        """A file of the model's own sentences, read, tokenised and dealt into a folder that is thrown away."""
         texts, data = models.decode(self.lm, self.sentences) * 8, self.config.data
-        rows = [Row(number, text, str(number), ()) for number, text in enumerate(texts)]
         settings = partition_settings(self.config, self.lm)
+        with tempfile.TemporaryDirectory() as name:
+            file, tries = Path(name) / "rows.jsonl", itertools.count()
+            lines = [json.dumps({"text": text, "user": f"user {number}"}) for number, text in enumerate(texts)]
+            file.write_text("\n".join(lines) + "\n")
 
-        def make() -> None:
-            with tempfile.TemporaryDirectory() as folder:
-                partition(rows, settings, key=bytes(32), folder=Path(folder) / "shards",
+            def make() -> None:
+                rows = read_rows([file], Columns(text="text", user="user"))
+                partition(rows, settings, key=bytes(32), folder=Path(name) / str(next(tries)),
                           tokenise=lambda some: models.encode(self.lm, some, data.max_tokens))  # fmt: skip
 
-        self.time("row", make, len(rows))
+            self.time("row", make, len(texts))
 
     def student(self) -> tuple[Tensor, Questions]:
         """Public work: the basis, the warm-up, posing questions, learning from answers."""

@@ -123,8 +123,10 @@ class StackedLinear(nn.Module):
             return y + Shared.apply(inner, self.b, self.scale).view(y.shape)  # type: ignore[no-untyped-call]
         a, b = self.a.to(x.dtype), self.b.to(x.dtype)
         inner = torch.bmm(x.reshape(a.shape[0], -1, a.shape[1]), a)
-        # In place: y is nobody else's, and neither backward pass needs it; a copy would cost as much as the product.
-        y.view(a.shape[0], -1, b.shape[2]).baddbmm_(inner, b, alpha=self.scale)
+        each = y.view(a.shape[0], -1, b.shape[2])
+        if torch.is_grad_enabled():
+            return torch.baddbmm(each, inner, b, alpha=self.scale).view(y.shape)
+        each.baddbmm_(inner, b, alpha=self.scale)  # y is nobody else's: a copy would cost as much as the product
         return y
 
 
