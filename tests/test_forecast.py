@@ -1,6 +1,8 @@
 """What a run will take: counted work is the work that is done, and rates turn it into seconds. No test has a clock."""
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -147,3 +149,10 @@ def test_a_calibration_measures_every_kind_of_work(tmp_path: Path, monkeypatch: 
     assert set(found.seconds) == set(KINDS) and min(found.seconds.values()) > 0
     assert found.block == 4 and found.completions == 8 and 1 <= found.width <= config.data.max_tokens + 1
     assert forecast.predict(config, found).seconds > 0
+
+
+def test_the_page_on_scaling_is_up_to_date() -> None:
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "scripts/write_scaling.py", "--check"], cwd=root, capture_output=True,
+                          text=True, check=False, env={**os.environ, "PYTHONPATH": "src"})  # fmt: skip
+    assert done.returncode == 0, done.stderr
