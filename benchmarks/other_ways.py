@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention import sdpa_kernel
 
 import workload
 from hearsay.lm import LanguageModel
@@ -18,6 +19,7 @@ from hearsay.split import KERNELS
 from hearsay.stacked import StackedTop
 
 BATCH = 8  # sentences, as published
+BATCHES = 64  # different ones, over and over
 Step = Callable[[], int]  # trains once and says how many tokens
 
 
@@ -33,17 +35,18 @@ def one_at_a_time(lm: LanguageModel, shape: TrainingShape, device: torch.device)
     adapted = get_peft_model(copy.deepcopy(lm.model), wanted)
     weights = [p for p in adapted.parameters() if p.requires_grad]
     optimiser = torch.optim.Adam(weights, shape.learning_rate)
-    text, turn = workload.sentences(0, 512, workload.vocabulary(lm)), 0
+    text, turn = workload.sentences(0, BATCH * BATCHES, workload.vocabulary(lm)), 0
 
     def step() -> int:
         nonlocal turn
-        batch = [[0, *text[(turn * BATCH + i) % 512].tolist(), 0] for i in range(BATCH)]
+        batch = [[0, *text[(turn * BATCH + i) % len(text)].tolist(), 0] for i in range(BATCH)]
         turn += 1
         width = max(map(len, batch))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in batch]).to(device)
         mask = (torch.arange(width) < torch.tensor([len(row) for row in batch])[:, None]).to(device)
         labels = rows.masked_fill(~mask, -100)
-        adapted(input_ids=rows, attention_mask=mask.long(), labels=labels, use_cache=False).loss.backward()
+        with sdpa_kernel(KERNELS):  # the stack's own choice: another one plans anew for every width
+            adapted(input_ids=rows, attention_mask=mask.long(), labels=labels, use_cache=False).loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, shape.clip_norm)
         optimiser.step()
         optimiser.zero_grad()
@@ -76,7 +79,7 @@ def by_vmap(top: StackedTop, state: BlockState, shape: TrainingShape) -> Step:
         tokens, targets, positions = (t[now].long() for t in (state.tokens, state.targets, state.positions))
         trunk = top.trunk(tokens, positions)
         each = [t.view(count, rows, *t.shape[1:]) for t in (trunk, positions, targets)]
-        with torch.nn.attention.sdpa_kernel(KERNELS):
+        with sdpa_kernel(KERNELS):
             grad = mapped(state.flat, *each)
         advance(state, grad, now, shape)
         return count * rows * shape.row_tokens

@@ -42,7 +42,7 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     lm, peak = workload.model(given.shape, device), workload.peak(device)
     text = workload.sentences(1, given.sentences, workload.vocabulary(lm))
-    found: dict[str, Any] = {"machine": workload.machine(device), "peak": peak, "jobs": {}}
+    found: dict[str, Any] = {"machine": workload.machine(device), "jobs": {}}
     for teachers in given.teachers:
         found["jobs"][str(teachers)] = Job(lm, text, teachers, given, device).done(peak)
         workload.keep(given.out, found)
@@ -155,6 +155,7 @@ class Job:
         memory = workload.peak_memory(self.device)
         return {
             "teachers": self.teachers,
+            "peak": peak,
             "sentences": len(self.text),
             "seconds": {stage: round(value, 3) for stage, value in self.seconds.items()} | {"total": round(total, 2)},
             "peak_gib": round(memory, 2),

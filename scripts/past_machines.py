@@ -69,7 +69,7 @@ class Plan:
 
 def past_table(found: dict[str, Any], partition: dict[str, Any]) -> str:
     plan, job = Plan(), next(iter(found["jobs"].values()))
-    peak, share = found["peak"]["flops"], job["share_of_arithmetic"]
+    peak, share = job["peak"]["flops"], job["share_of_arithmetic"]
     tokens = plan.sentences * plan.tokens * plan.epochs
     training = tokens * plan.trained
     answers = plan.teachers * plan.asked * plan.tokens * (plan.top + 2 * plan.adapter)

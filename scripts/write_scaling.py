@@ -60,7 +60,7 @@ def job_table() -> str:
     found = load("two_thousand")
     if found is None:
         return missing("two_thousand")
-    jobs, peak = found["jobs"], found["peak"]
+    jobs = found["jobs"]
 
     def row(label: str, value: Callable[[dict[str, Any]], str]) -> str:
         return f"| {label} | " + " | ".join(value(job) for job in jobs.values()) + " |"
@@ -76,16 +76,18 @@ def job_table() -> str:
         row("memory of the GPU, GiB (limit)", lambda job: f"{job['peak_gib']:.1f} ({job['limits']['gib']})"),
         row("trained tokens/s", lambda job: f"{job['trained_tokens_per_second']:,}"),
         row("asked teacher-tokens/s", lambda job: f"{job['asked_tokens_per_second']:,}"),
+        row("teachers a launch", lambda job: f"{job['settings']['block']}"),
+        row("peak, TFLOP/s", lambda job: f"{job['peak']['flops'] / 1e12:.0f}"),
+        row("peak, TB/s", lambda job: f"{job['peak']['bytes'] / 1e12:.1f}"),
         row("share of arithmetic, training", lambda job: f"{job['share_of_arithmetic']['teachers']:.0%}"),
         row("share of arithmetic, answers", lambda job: f"{job['share_of_arithmetic']['answers']:.0%}"),
         row("training at least, by arithmetic, s", lambda job: f"{_least(job, 'share_of_arithmetic'):.0f}"),
         row("training at least, by memory traffic, s", lambda job: f"{_least(job, 'share_of_memory_traffic'):.0f}"), "",
-        f"One {found['machine']['device']}: {peak['flops'] / 1e12:.0f} TFLOP/s in one large bfloat16 product, "
-        f"{peak['bytes'] / 1e12:.1f} TB/s in one large copy (measured in the same call). "
-        f"{first['sentences']:,} sentences, rank {first['settings']['rank']}, top {first['settings']['top_blocks']} of "
-        f"12 blocks, {first['settings']['block']} teachers a launch, {first['questions']:,} questions, "
+        f"One {found['machine']['device']}. Its peak, in the same call, is that of one large bfloat16 product and of "
+        f"one large copy. {first['sentences']:,} sentences, rank {first['settings']['rank']}, top "
+        f"{first['settings']['top_blocks']} of 12 blocks, {first['questions']:,} questions, "
         f"{first['gflop_a_trained_token']:.3f} GFLOP, {first['bytes_a_trained_token'] / 1e6:.2f} MB a trained token. "
-        f"Commit {measured_at(found)}.",
+        f"Commits {', '.join(measured_at(found | job) for job in jobs.values())}.",
     ]  # fmt: skip
     return "\n".join(lines)
 
@@ -130,18 +132,24 @@ def _throughput(found: dict[str, Any]) -> str:
     lines = [
         f"{found['machine']['device']}, {found['machine']['threads']} threads, shape {found['settings']['shape']}, "
         f"commit {measured_at(found)}:", "",
-        "| | training, tokens/s | asking, teacher-tokens/s | GiB |", "|---|---|---|---|",
-        *(f"| {int(m):,} teachers, stacked | {body['training']['tokens_per_second']:,} | "
+        "| teachers | training, tokens/s | asking, teacher-tokens/s | GiB |", "|---|---|---|---|",
+        *(f"| {int(m):,} stacked | {body['training']['tokens_per_second']:,} | "
           f"{body['asking']['tokens_per_second']:,} | {body['training']['peak_gib']:.1f} |"
           for m, body in found["against_teachers"].items()),
         f"| one adapter, the same tokens a step | {others['one_adapter']['tokens_per_second']:,} | | "
         f"{others['one_adapter']['peak_gib']:.1f} |",
-        f"| one teacher at a time (PEFT, batch 8) | {others['one_at_a_time']['tokens_per_second']:,} | | "
-        f"{others['one_at_a_time']['peak_gib']:.1f} |",
+        _alone(others["one_at_a_time"]),
         f"| torch.func.vmap, {others['vmap']['block']} teachers | {others['vmap']['tokens_per_second']:,} | | "
         f"{others['vmap']['peak_gib']:.1f} |", "",
     ]  # fmt: skip
-    return "\n".join([*lines, *(f"- {name.replace('_', ' ')}: {value:g}" for name, value in ratios.items())])
+    told = [f"- {name.replace('_', ' ')}: {value:g}" for name, value in ratios.items() if value is not None]
+    return "\n".join([*lines, *told, *([f"- {found['note']}"] if "note" in found else [])])
+
+
+def _alone(body: dict[str, Any]) -> str:
+    if body["tokens_per_second"] is None:
+        return f"| one teacher at a time (PEFT, batch 8) | {body['why']} | | |"
+    return f"| one teacher at a time (PEFT, batch 8) | {body['tokens_per_second']:,} | | {body['peak_gib']:.1f} |"
 
 
 def prediction_table() -> str:
@@ -173,7 +181,8 @@ def throughput_figure(found: dict[str, Any]) -> str:
     rates = [body["training"]["tokens_per_second"] for body in found["against_teachers"].values()]
     asked = [body["asking"]["tokens_per_second"] for body in found["against_teachers"].values()]
     names = {"one_adapter": "one adapter, same tokens", "one_at_a_time": "one at a time (PEFT)", "vmap": "vmap"}
-    lines = {names[key]: body["tokens_per_second"] for key, body in found["other_ways"].items()}
+    lines = {names[key]: body["tokens_per_second"] for key, body in found["other_ways"].items()
+             if body["tokens_per_second"] is not None}  # fmt: skip
     values = [*rates, *asked, *lines.values()]
     with look.canvas(3.2) as (figure, axes):
         look.plain_log_axis(axes, min(counts) / 1.4, max(counts) * 1.4)
