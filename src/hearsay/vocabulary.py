@@ -5,6 +5,7 @@ So the loss and its gradient are computed together, a few positions at a time, w
 cache; and questions about candidates multiply with the candidates' rows of the head only.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -46,6 +47,34 @@ def loss_slopes(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
     for part, wanted, into in zip(*(t.split(chunk_rows(head)) for t in (hidden, targets, slope)), strict=True):
         _, odds = _odds(part, wide, len(head))
         into.copy_(odds @ wide - head[wanted])
+    return slope
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Tokens that stand for the whole vocabulary: the likely ones as themselves, drawn ones for all others.
+
+    `tokens` [K]; `log_weights` [K], for how many tokens each stands; `likely` [V], which are always listed. Public, and
+    the same for everybody in a round: a gradient must not depend on who shares a launch.
+    """
+
+    tokens: Tensor
+    log_weights: Tensor
+    likely: Tensor
+
+    def to(self, device: torch.device) -> "Shortlist":
+        return Shortlist(*(part.to(device) for part in (self.tokens, self.log_weights, self.likely)))
+
+
+def short_slopes(hidden: Tensor, head: Tensor, targets: Tensor, listed: Shortlist) -> Tensor:
+    """`loss_slopes` at the price of a shortlist; a target that is not among the likely ones gets a column of its own."""
+    rows, slope = head[listed.tokens], torch.empty_like(hidden)
+    weights = listed.log_weights.to(hidden.dtype)
+    for part, wanted, into in zip(*(t.split(chunk_rows(rows)) for t in (hidden, targets, slope)), strict=True):
+        own = head[wanted]
+        column = (part * own).sum(-1, keepdim=True).masked_fill(listed.likely[wanted, None], -torch.inf)
+        odds = torch.softmax(torch.cat([torch.addmm(weights, part, rows.T), column], 1), -1)
+        into.copy_(odds[:, :-1] @ rows + (odds[:, -1:] - 1) * own)
     return slope
 
 

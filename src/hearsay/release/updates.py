@@ -24,6 +24,7 @@ from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.private.moves import Moves
 from hearsay.private.units import Units
+from hearsay.public.shortlist import Vocabulary
 from hearsay.release.door import Door, Question
 from hearsay.release.grid import BoundedSum
 
@@ -38,6 +39,7 @@ class Crowd:
     clip: float
     rate: Fraction  # the chance of a unit to take part in a round
     run: str
+    vocabulary: Vocabulary | None = None  # what a round's losses are compared with; none: everything
 
     @property
     def width(self) -> int:
@@ -51,12 +53,14 @@ class Crowd:
 
     def _vectors(self, student: Tensor, number: int) -> Iterator[Tensor]:
         chosen = None if self.rate == 1 else coins(self.rate, len(self.units))
-        for move in self.moves(self.units, student, number % self.units.pages, chosen):
+        listed = self.vocabulary and self.vocabulary.listed(number)
+        for move in self.moves(self.units, student, number % self.units.pages, chosen, listed):
             yield (move / self.clip)[:, None]
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
-        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate
+        told = self.vocabulary and self.vocabulary.fingerprint()
+        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, told
 
 
 def ask_update(door: Door, crowd: Crowd, student: Tensor, number: int, scale: Fraction) -> Tensor:
