@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hearsay import augmenting, measure_augment
+from hearsay import augmenting, candidates, measure_augment
 from hearsay import config as configs
 from hearsay import run as runs
 from hearsay.accounting import gaussian, plan_augment, verify
@@ -353,11 +353,11 @@ def test_a_student_of_the_same_ledger_writes_candidates(tmp_path: Path, tiny_gpt
     config = AugmentConfig.model_validate(body)
     here = runs.begin(tmp_path / "run", configs.to_yaml(config), ledger, tmp_path / "home")
     with pytest.raises(BadInput, match="no finished student"):
-        augmenting.written(config, here, Stages(here, Watch))
+        candidates.written(config, here, Stages(here, Watch))
     save(tiny_gpt2, other.release / "student", "card")
-    found = augmenting.written(config, here, Stages(here, Watch))
+    found = candidates.written(config, here, Stages(here, Watch))
     assert {one.label for one in found} <= set(LABELS)
-    assert augmenting.written(config, here, Stages(here, Watch)) == found
+    assert candidates.written(config, here, Stages(here, Watch)) == found
 
 
 def test_a_run_waits_for_its_endpoint_and_goes_on(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:
@@ -374,7 +374,7 @@ def test_a_run_waits_for_its_endpoint_and_goes_on(tmp_path: Path, tiny_gpt2: Lan
     asked = server.asked
     config = AugmentConfig.model_validate(body)
     here = runs.open_run(tmp_path / "run")
-    assert augmenting.written(config, here, Stages(here, Watch))
+    assert candidates.written(config, here, Stages(here, Watch))
     assert server.asked == asked + 4
     server.shutdown()
     server.server_close()
