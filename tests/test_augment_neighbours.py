@@ -80,7 +80,7 @@ def test_a_refused_file_of_candidates_leaves_nothing_to_share(tmp_path: Path) ->
     body = corpus(tmp_path, units=60)
     private = json.loads(Path(body["data"]["private"]).read_text().splitlines()[7])
     body["generator"]["files"].append(str(write(tmp_path / "more.jsonl", [private])))
-    with pytest.raises(DataError, match="stands in data.private too"):
+    with pytest.raises(DataError, match=r"stands in data\.private too"):
         played(tmp_path, body)
     left = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert left and not any(private["text"] in path.read_text(errors="replace") for path in left)

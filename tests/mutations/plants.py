@@ -140,8 +140,7 @@ PLANTS = (
           "return found if np.isfinite(found).all() else np.zeros_like(found)", "return found",
           "tests/test_augment_neighbours.py::test_a_vector_that_is_not_finite_warns_nobody_and_stays_within_its_bound"),
     Plant("a private count in the second method's progress", "hearsay.augmenting",
-          "ledger = charging.answerable(config, run, units.sketch, research=research)",
-          'ledger = charging.answerable(config, run, units.sketch, research=research); run.note("n", n=len(units.units))',
+          "door.sweep()", 'door.sweep(); run.note("units", count=len(units.units))',
           "tests/test_augment_neighbours.py::test_what_is_noted_shown_and_charged_does_not_depend_on_a_unit[means]"),
     Plant("a vote for each label of a note", "hearsay.release.labelled",
           "value = vector(note) / len(note.labels) / len(unit)", "value = vector(note) / len(unit)",
@@ -149,7 +148,4 @@ PLANTS = (
     Plant("a vector for each note of a unit", "hearsay.release.labelled",
           "value = vector(note) / len(note.labels) / len(unit)", "value = vector(note) / len(note.labels)",
           "tests/test_augment.py::test_one_unit_moves_a_sum_by_at_most_its_bound"),
-    Plant("private texts encoded beside each other", "hearsay.public.encoder",
-          "found: Vectors = self.batch([text])[0]", "found: Vectors = self.batch([text, text])[0]",
-          "tests/test_augment.py::test_other_units_keep_their_vectors_bit_for_bit"),
 )  # fmt: skip
