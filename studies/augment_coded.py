@@ -3,8 +3,8 @@
     PYTHONPATH=src python studies/augment_coded.py --out DIR [--patients 1500] [--seeds 0 1 2] [--device cpu]
 
 The simulated clinic; the settings of examples/coded-student.yaml and coded-corpus.yaml. The student's run spends a part
-of the budget and the corpus's run the rest; beside it the demo's generator with the whole of it. Every ledger is
-verified. Results grow in one JSON file; a finished seed is not redone.
+of the budget and the corpus's run the rest; beside it the embedded model, with the same openings and all of the budget.
+Every ledger is verified. Results grow in one JSON file; a finished seed is not redone.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from hearsay.accounting import identity, verify
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Config
 from hearsay.config_augment import AugmentConfig
-from hearsay.demo import clinic, clinic_show
+from hearsay.demo import clinic
 from hearsay.release.door import check_answers
 from hearsay.run import Run
 
@@ -54,7 +54,7 @@ def one_seed(folder: Path, patients: int, seed: int, device: str) -> dict[str, A
         mine = corpus_config(files, patients, seed, device, {"model": str(student.folder)})
         ours = chosen(folder / "corpus-run", mine, home)
     apart = (folder / "home-public").resolve()
-    demo = {**clinic_show.SETTINGS["generator"], "backend": "local", "model": "embedded"}
+    plain = {"backend": "local", "model": "embedded", "prompt": ""}  # the same openings, no code
     with identity.at(apart):
         whole = corpus_config(
             files, patients, seed, device, {**demo, "backend": "local", "model": "embedded"}, spend=1.0
