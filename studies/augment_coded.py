@@ -56,9 +56,7 @@ def one_seed(folder: Path, patients: int, seed: int, device: str) -> dict[str, A
     apart = (folder / "home-public").resolve()
     plain = {"backend": "local", "model": "embedded", "prompt": ""}  # the same openings, no code
     with identity.at(apart):
-        whole = corpus_config(
-            files, patients, seed, device, {**demo, "backend": "local", "model": "embedded"}, spend=1.0
-        )
+        whole = corpus_config(files, patients, seed, device, plain, spend=1.0)
         public = chosen(folder / "public-run", whole, apart)
     verified = {"student_run": _verified(student), "corpus_run": _verified(runs.open_run(folder / "corpus-run"))}
     return {"coded": ours, "public": public, "verified": verified}
