@@ -108,8 +108,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[augmenting.Work,
 
 def test_private_scores_mend_the_labels(finished: tuple[augmenting.Work, runs.Run, dict[str, Any]]) -> None:
     _, here, found = finished
+    rows = [json.loads(line) for line in (here.release / "synthetic" / "corpus.jsonl").read_text().splitlines()]
+    true = [max(LABELS, key=lambda label: sum(word in WORDS[label] for word in row["text"].split())) for row in rows]
+    pairs = list(zip(rows, true, strict=True))
+    mended, told = (np.mean([row[key] == label for row, label in pairs]) for key in ("label", "asked_for"))
+    assert mended > told + 0.1, "a third of the prompts' labels were changed at random"
     models = found["models"]
-    assert models["synthetic"]["accuracy"] > models["public"]["accuracy"]
+    assert models["synthetic"]["accuracy"] >= models["public"]["accuracy"]
     assert models["private"]["stamp"] == "NOT-PRIVATE"
     low, high = models["synthetic"]["interval"]["accuracy"]
     assert low <= models["synthetic"]["accuracy"] <= high
