@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hearsay.errors import ConfigError
 from hearsay.stacked import AdapterShape, StackedTop
-from hearsay.vocabulary import token_losses
+from hearsay.vocabulary import loss_slopes
 
 SCHEDULES = ("constant", "linear", "cosine")
 
@@ -103,10 +103,12 @@ def _slopes(top: StackedTop, state: BlockState, step: int, worn: list[Tensor], w
     trunk = top.trunk(tokens, positions)
     top.wear(worn)
     hidden = top.hidden(trunk, positions)
-    losses = token_losses(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
-    valid = (targets >= 0).view(len(state.flat), -1).float()
-    weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
-    grads = torch.autograd.grad((losses * weights.flatten()).sum(), wanted)
+    with torch.no_grad():
+        slopes = loss_slopes(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
+        valid = (targets >= 0).view(len(state.flat), -1).float()
+        weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
+        slopes *= weights.view(-1, 1).to(slopes.dtype)
+    grads = torch.autograd.grad(hidden, wanted, slopes.view(hidden.shape))
     return torch.cat([grad.flatten(1) for grad in grads], 1)
 
 
