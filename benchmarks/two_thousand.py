@@ -58,7 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--questions", type=int, default=10, help="a pseudo sentence")
     parser.add_argument("--candidates", type=int, default=64)
     parser.add_argument("--tail", type=int, default=32)
-    parser.add_argument("--block", type=int, default=128)
+    parser.add_argument("--block", type=int, default=250)
     parser.add_argument("--rows", type=int, default=4, help="rows of 64 tokens a teacher and step")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--top-blocks", type=int, default=2)
@@ -120,8 +120,8 @@ class Job:
         return self.told(stack, questions, peak)
 
     def _first_step(self, stack: Stack) -> None:
-        """Compiling, and loading of kernels: counted, but apart."""
-        state = stack._state(stack._packed(self.shard, self.teachers, 0, 0), stack.top.layout.initial())
+        """Compiling, and loading of kernels, on empty shards: counted, but apart."""
+        state = stack._state(stack._packed(lambda m: [], self.teachers, 0, 0), stack.top.layout.initial())
         advance(state, gradient(stack.top, state, 0), 0, self.shape)
 
     def posed(self) -> Questions:

@@ -1,4 +1,4 @@
-"""What a run will take: counted work equals the work that is done, and rates turn it into seconds. No test has a clock."""
+"""What a run will take: counted work is the work that is done, and rates turn it into seconds. No test has a clock."""
 
 import json
 import sys

@@ -97,7 +97,9 @@ class StackedLinear(nn.Module):
             return y
         a, b = self.a.to(x.dtype), self.b.to(x.dtype)
         inner = torch.bmm(x.reshape(a.shape[0], -1, a.shape[1]), a)
-        return torch.baddbmm(y.view(a.shape[0], -1, b.shape[2]), inner, b, alpha=self.scale).view(y.shape)
+        # In place: y is nobody else's, and neither backward pass needs it; a copy would cost as much as the product.
+        y.view(a.shape[0], -1, b.shape[2]).baddbmm_(inner, b, alpha=self.scale)
+        return y
 
 
 class StackedTop:
