@@ -113,4 +113,5 @@ def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
 
 
 PREPARE = {"sgd": sgd, "europarl": europarl, "airline": airline, "airline-other": airline_other}
-REHEARSE = {"sgd": sgd_rehearsal, "europarl": europarl_rehearsal, "airline": airline_rehearsal}  # public text that plays the private one
+# Public text that plays the private one.
+REHEARSE = {"sgd": sgd_rehearsal, "europarl": europarl_rehearsal, "airline": airline_rehearsal}

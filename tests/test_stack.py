@@ -22,7 +22,7 @@ from hearsay.private.packing import Frame, pack
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore, export_peft, merge
 from hearsay.private.training import BlockState, TrainingShape, advance
-from hearsay.split import checked_split
+from hearsay.split import checked_split, plain_attention, sentence_mask
 from hearsay.stacked import Adapted, AdapterShape, Contexts
 
 SHAPE = TrainingShape(rank=2, alpha=4.0, row_tokens=24, rows_per_step=2, steps=4, learning_rate=1e-2, warm_up=2)
@@ -376,3 +376,16 @@ def test_each_teacher_and_generation_has_an_order_of_its_own(five: tuple[Stack, 
     ]
     assert len(set(orders)) == 3
     assert orders[0] == stack._rows(SHARDS[0], 3, 0).tokens.tobytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_plain_attention_is_attention(packed: bool) -> None:
+    stream = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(3, 2, 12, 8, generator=stream) for _ in range(3))
+    positions = torch.arange(12).remainder(5).expand(3, -1)
+    mask = sentence_mask(positions) if packed else None
+    got, _ = plain_attention(torch.nn.Identity(), query, key, value, mask, scaling=0.3)
+    want = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=mask is None, scale=0.3
+    )
+    assert torch.allclose(got.transpose(1, 2), want, atol=1e-6)

@@ -33,11 +33,13 @@ from hearsay.private.training import TrainingShape
 from hearsay.private.units import KINDS, Units
 from hearsay.public.basis import _moments, whitened
 from hearsay.public.server import Server, ServerSettings
+from hearsay.public.shortlist import Vocabulary
 from hearsay.release import door, updates
 from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
 from hearsay.release.updates import Crowd, ask_update, coins, full_scale, sampled_scale
 from hearsay.stacked import StackedTop
+from hearsay.vocabulary import Shortlist, loss_slopes, short_slopes
 from test_pipeline import SETTINGS, _calm_noise, _Counter, _generate, _in_child, _Killer, hearsay
 
 SHAPE = TrainingShape(rank=2, top_blocks=2, row_tokens=32, rows_per_step=2, steps=1, warm_up=0, schedule="constant")
@@ -58,10 +60,18 @@ def _units(lm: LanguageModel, people: list[Any], shape: TrainingShape = SHAPE) -
     return Units(arrays, pack([], frame, np.random.default_rng(0)))
 
 
-def _crowd(lm: LanguageModel, people: list[Any], block: int = 4, clip: float = 0.3, steps: int = 1) -> Crowd:
+def _crowd(
+    lm: LanguageModel, people: list[Any], block: int = 4, clip: float = 0.3, steps: int = 1, words: int | None = None
+) -> Crowd:
     shape = TrainingShape(**{**SHAPE.__dict__, "steps": steps})
     movers = Moves(StackedTop(lm.model, shape.adapter), shape, CPU, block)
-    return Crowd(_units(lm, people, shape), movers, len(people), clip, Fraction(1), "run")
+    vocabulary = None if words is None else Vocabulary(_shares(movers.top.split.head.shape[0]), words, seed=1)
+    return Crowd(_units(lm, people, shape), movers, len(people), clip, Fraction(1), "run", vocabulary)
+
+
+def _shares(tokens: int) -> torch.Tensor:
+    found = torch.rand(tokens, generator=torch.Generator().manual_seed(0), dtype=torch.float64) ** 4
+    return found / found.sum()
 
 
 def _student(crowd: Crowd) -> torch.Tensor:
@@ -72,17 +82,19 @@ def _student(crowd: Crowd) -> torch.Tensor:
 # One unit, one vector
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_dropping_a_unit_removes_its_vector_and_moves_nobody_else(tiny: LanguageModel, steps: int) -> None:
+@pytest.mark.parametrize(("steps", "words"), [(1, None), (3, None), (1, 96)])
+def test_dropping_a_unit_removes_its_vector_and_moves_nobody_else(
+    tiny: LanguageModel, steps: int, words: int | None
+) -> None:
     """On the grid, to the last step: the others shift to other places and blocks, and stay as they were."""
     people = _people(9)
     people[4] = [np.arange(1, 9)] * 200  # a very rich unit weighs no more than the others
-    crowd = _crowd(tiny, people, steps=steps)
+    crowd = _crowd(tiny, people, steps=steps, words=words)
     student = _student(crowd)
     everyone = crowd.total(student, 0).total
     for gone in (0, 4, 8):
-        rest = _crowd(tiny, people[:gone] + people[gone + 1 :], steps=steps).total(student, 0).total
-        alone = _crowd(tiny, [people[gone]], block=1, steps=steps)
+        rest = _crowd(tiny, people[:gone] + people[gone + 1 :], steps=steps, words=words).total(student, 0).total
+        alone = _crowd(tiny, [people[gone]], block=1, steps=steps, words=words)
         vector = on_grid(next(alone._vectors(student, 0)), UNIT_BALL)
         assert torch.equal(everyone - rest, vector[0])
         assert int((vector.double() ** 2).sum()) <= STEPS**2
@@ -94,14 +106,45 @@ def test_a_unit_without_text_and_padding_count_as_exactly_zero(tiny_gpt2: Langua
     assert not crowd.total(_student(crowd), 0).total.any()
 
 
+def test_a_list_of_all_tokens_is_the_whole_vocabulary() -> None:
+    stream = torch.Generator().manual_seed(0)
+    hidden, head = (torch.randn(n, 8, generator=stream, dtype=torch.float64) for n in (20, 50))
+    targets = torch.randint(0, 50, (20,), generator=stream)
+    everything = Shortlist(torch.arange(50), torch.zeros(50), torch.ones(50, dtype=torch.bool))
+    assert torch.allclose(short_slopes(hidden, head, targets, everything), loss_slopes(hidden, head, targets))
+    # A target that is not listed still counts: once, in a column of its own.
+    others = Shortlist(torch.arange(49), torch.zeros(49), torch.arange(50) < 49)
+    only = torch.full((20,), 49)
+    assert torch.allclose(short_slopes(hidden, head, only, others), loss_slopes(hidden, head, only))
+
+
+def test_what_is_drawn_stands_for_all_that_is_not_listed() -> None:
+    """Over many rounds the drawn tokens' weighted odds add up to those of all the others."""
+    shares, odds = _shares(200), torch.rand(200, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    words = Vocabulary(shares, 60, seed=3)
+    rounds = [words.listed(number) for number in range(400)]
+    drawn = [(odds[one.tokens[40:]] * one.log_weights[40:].double().exp()).sum() for one in rounds]
+    rest = odds[~rounds[0].likely].sum()
+    spread = torch.stack(drawn).std() / 20
+    assert abs(torch.stack(drawn).mean() - rest) < 5 * spread < 0.2 * rest
+    assert torch.equal(rounds[0].tokens[:40], torch.argsort(shares, descending=True)[:40])  # the likeliest, always
+    assert not torch.equal(rounds[0].tokens, rounds[1].tokens)
+    assert torch.equal(rounds[7].tokens, Vocabulary(shares, 60, seed=3).listed(7).tokens)  # as a resumed run sees it
+
+
+def test_another_vocabulary_is_another_question(tiny_gpt2: LanguageModel) -> None:
+    plans = {_crowd(tiny_gpt2, _people(2), words=words).plan() for words in (None, 96, 128)}
+    assert len(plans) == 3
+
+
 def test_where_place_matters_units_go_one_at_a_time(tiny_gpt2: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = _crowd(tiny_gpt2, _people(3))
     frame = frame_of(tiny_gpt2, SHAPE)
     assert not place_matters(crowd.moves, frame, 300)
     healthy = Moves.of
 
-    def leaky(self: Moves, rows: Any, first: torch.Tensor) -> torch.Tensor:
-        found = healthy(self, rows, first)
+    def leaky(self: Moves, rows: Any, first: torch.Tensor, listed: Any = None) -> torch.Tensor:
+        found = healthy(self, rows, first, listed)
         return found + 1e-7 * torch.arange(len(found))[:, None]  # as a kernel that rounds by place
 
     monkeypatch.setattr(Moves, "of", leaky)
@@ -263,7 +306,7 @@ def _variant(desk: Path, name: str, **changes: dict[str, Any]) -> Path:
 def test_every_mix_stays_within_one_budget(
     desk: Path, tmp_path: Path, recipe: str, sample: float, charges: int
 ) -> None:
-    config = _variant(desk, f"{recipe}-{sample}", ask={"recipe": recipe}, updates={"sample": sample})
+    config = _variant(desk, f"{recipe}-{sample}", ask={"recipe": recipe}, updates={"sample": sample, "vocabulary": 96})
     assert hearsay("run", config, "--out", tmp_path / "run", "--anyway", "--json") == 0
     verdict = verify.verify(Ledger.open(runs.open_run(tmp_path / "run").ledger))
     assert verdict.ok, verdict.problems

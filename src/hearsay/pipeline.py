@@ -146,7 +146,7 @@ def moved(work: Work, student: Tensor) -> Tensor:
         scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))
         units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
         words = vocabulary(work)
-        movers = moves(work.stack, shape, work.stack.block, words and words.listed(0))
+        movers = moves(work.stack, shape, work.stack.block, words.listed(0) if words else None)
         crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id, words)
         rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
         server = Server(student, work.stack.top.layout.outputs(), rule)
@@ -167,7 +167,8 @@ def vocabulary(work: Work) -> Vocabulary | None:
     def compute(_: stages.Progress) -> Tensor:
         return shares(lm, pseudo_sentences(work)[:SHARES_FROM], start_id(lm), end_id(lm))
 
-    return Vocabulary(work.stages.tensor("vocabulary", work.file("vocabulary"), compute), size, work.config.compute.seed)
+    found = work.stages.tensor("vocabulary", work.file("vocabulary"), compute)
+    return Vocabulary(found, size, work.config.compute.seed)
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:

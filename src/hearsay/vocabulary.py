@@ -67,7 +67,7 @@ class Shortlist:
 
 
 def short_slopes(hidden: Tensor, head: Tensor, targets: Tensor, listed: Shortlist) -> Tensor:
-    """`loss_slopes` at the price of a shortlist; a target that is not among the likely ones gets a column of its own."""
+    """`loss_slopes` at the price of a shortlist; a target that is not among the likely gets a column of its own."""
     rows, slope = head[listed.tokens], torch.empty_like(hidden)
     weights = listed.log_weights.to(hidden.dtype)
     for part, wanted, into in zip(*(t.split(chunk_rows(rows)) for t in (hidden, targets, slope)), strict=True):

@@ -117,10 +117,12 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check machine, packages, model and data columns. Reads no private text beyond the schema."""
-    from hearsay.cli.setup import calibrated, checks
+    from hearsay.cli.setup import checks
 
     found = checks(config)
     if calibrate and all(check.ok or check.what == "plan" for check in found):
+        from hearsay.cli.calibration import calibrated  # seconds: it loads what a run loads
+
         found.append(calibrated(config))
     if as_json:
         print_json({"ok": all(check.ok for check in found), "checks": [check.to_json() for check in found]})

@@ -53,13 +53,13 @@ class Crowd:
 
     def _vectors(self, student: Tensor, number: int) -> Iterator[Tensor]:
         chosen = None if self.rate == 1 else coins(self.rate, len(self.units))
-        listed = self.vocabulary and self.vocabulary.listed(number)
+        listed = self.vocabulary.listed(number) if self.vocabulary else None
         for move in self.moves(self.units, student, number % self.units.pages, chosen, listed):
             yield (move / self.clip)[:, None]
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
-        told = self.vocabulary and self.vocabulary.fingerprint()
+        told = self.vocabulary.fingerprint() if self.vocabulary else None
         return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, told
 
 
