@@ -160,16 +160,17 @@ def _copy(block: nn.Module) -> nn.Module:
     ours = copy.deepcopy(block, shared).eval().requires_grad_(False)
     for module in list(ours.modules()):
         if hasattr(module, "config"):
-            cast(Any, module).config._attn_implementation = _attention(module)
+            cast(Any, module).config._attn_implementation = _attention(ours)
     fuse_activations(ours)
     return ours
 
 
-def _attention(module: nn.Module) -> str:
+def _attention(block: nn.Module) -> str:
     """`sdpa` takes our masks, and causality without one; but its way back is slow on a processor in bfloat16."""
-    weight = next(module.parameters(), None)
-    slow = weight is not None and weight.device.type == "cpu" and weight.dtype == torch.bfloat16
-    return PLAIN if slow and not hasattr(module, "num_key_value_groups") else "sdpa"
+    weight = next(block.parameters())
+    grouped = any(hasattr(module, "num_key_value_groups") for module in block.modules())
+    slow = weight.device.type == "cpu" and weight.dtype == torch.bfloat16
+    return PLAIN if slow and not grouped else "sdpa"
 
 
 def plain_attention(

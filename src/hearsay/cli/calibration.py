@@ -1,5 +1,6 @@
-"""`hearsay doctor CONFIG --calibrate`: this machine's rates, measured on public text. Apart from the other checks, since
-it loads what a run loads, which the page's process must not.
+"""`hearsay doctor CONFIG --calibrate`: this machine's rates, measured on public text.
+
+Apart from the other checks, since it loads what a run loads, which the page's process must not.
 """
 
 from pathlib import Path
