@@ -69,6 +69,8 @@ def results() -> str:
         "([airline](airline.md)).\n\n" + demo_table(demo),
         "## The spine\n\n`benchmarks/results/spine.json`\n\n" + _spine(spine),
         "## Service dialogues on a GPU\n\n" + _sgd(),
+        "## Updates: what a round takes\n\n" + _rounds(),
+        "## Updates: what single settings give\n\n" + _levers(),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -114,6 +116,46 @@ def _sgd() -> str:
         "| | perplexity | gap | teachers | answers | total |", "|---|---|---|---|---|---|",
         *(_row(name, cell, start, low) for name, cell in levers["cells"].items()),
     ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _rounds() -> str:
+    small, large = _load(RESULTS / "updates_round.json"), _load(RESULTS / "updates_round_large.json")
+    ways = _load(RESULTS / "dpsgd_speed.json")
+    lines = [
+        f"A whole round over {small['settings']['units']:,} units on one {small['machine']['device']}, base model of "
+        "20.7M parameters (`benchmarks/updates_round.py`; simulated units, best of five, the door included):", "",
+        "| adapters | dimensions | tokens a unit | bounded sum | whole round | of the arithmetic | memory |",
+        "|---|---|---|---|---|---|---|",
+        *(f"| rank {one['settings']['rank']}, {one['settings']['blocks']} blocks | {one['dimensions']:,} | "
+          f"{64 * one['settings']['rows']} | {one['sum']['best']:.2f} s | {one['round']['best']:.2f} s | "
+          f"{one['share_of_peak']:.0%} | {one['peak_gib']:.1f} GiB |" for one in (small, large)), "",
+        f"The same per-unit clipped gradients by Opacus (`benchmarks/dpsgd_speed.py`: {ways['work']['units']:,} units "
+        f"of {ways['work']['tokens']} tokens, LoRA of rank {ways['work']['rank']} on {ways['work']['blocks']} blocks, "
+        "both halves; in one run):", "",
+        "| | units a second | beside the stack | memory | sums differ by |", "|---|---|---|---|---|",
+        *(f"| {label} | {ways[name]['units_per_second']:,.0f} | "
+          f"{ways[name]['units_per_second'] / ways['stack']['units_per_second']:.2f} | "
+          f"{ways[name]['peak_gib']:.1f} GiB | {ways[name]['differs_from_stack']:.1e} |"
+          for name, label in (("stack", "our stack"), ("opacus_flat", "Opacus, flat"),
+                              ("opacus_ghost", "Opacus, ghost"))),
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _levers() -> str:
+    found = _load(STUDIES / "airline-levers.json")
+    cells = found["cells"]
+    private = math.log(cells["sample-0.075"]["ppl"]["private"])
+    lines = [
+        "The demo's corpus with customers simulated for this alone (`studies/airline-levers.yaml`, one seed, epsilon "
+        f"3, on one {found['machine']['device']}; all but the first four rows with a sample of .15). The gap is to one "
+        f"private reference, {math.exp(private):.1f}.", "",
+        "| | perplexity | gap |", "|---|---|---|",
+    ]  # fmt: skip
+    for name, cell in cells.items():
+        start, ppl = (math.log(cell["ppl"][key]) for key in ("public_pseudo", "student"))
+        lines.append(f"| {name} | {math.exp(ppl):.1f} | {(start - ppl) / (start - private):.2f} |")
     return "\n".join(lines)
 
 

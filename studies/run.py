@@ -78,7 +78,9 @@ def _device() -> str:
 def cell(name: str, settings: dict[str, Any], files: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
     """One run and what was measured of it. `given` has the model and the folder (out)."""
     measure = settings.pop("measure", {})
-    settings = merge(settings, {"model": given.model, "data": {**files, **settings.get("data", {})}, "privacy": {"corpus": name}})
+    settings = merge(
+        settings, {"model": given.model, "data": {**files, **settings.get("data", {})}, "privacy": {"corpus": name}}
+    )
     config = Config.model_validate(settings)
     folder = given.out / "cells" / name
     shutil.rmtree(folder, ignore_errors=True)
