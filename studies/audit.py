@@ -50,11 +50,14 @@ PREPARE = {"demo": demo, "sgd": sgd}
 
 def main() -> None:
     given = arguments(__doc__)
+    attack_all(yaml.safe_load(given.study.read_text()), given)
+
+
+def attack_all(study: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
     given.out = given.out.resolve()  # a run's config is read again from the run's own folder
-    study = yaml.safe_load(given.study.read_text())
     base = merge(PREPARE[study["corpus"]](given.data, given.out / "corpus"), study.get("base", {}))
     path = given.out / f"{given.study.stem}.json"
-    results = json.loads(path.read_text()) if path.exists() else {"cells": {}}
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"cells": {}}
     results["machine"] = runs.environment() | {"device": _device()}
     ends = time.monotonic() + 60 * given.minutes
     for name, own in study["cells"].items():
@@ -67,6 +70,7 @@ def main() -> None:
             found[part] = attacked(attackable(name, settings, given), part, Effort(**study.get("effort", {})))
             write_text(path, json.dumps(results, indent=1) + "\n")
             print(name, part, json.dumps(found[part]["seconds"]), flush=True)
+    return results
 
 
 def _device() -> str:
@@ -99,7 +103,7 @@ def attacked(run: Run, part: str, effort: Effort) -> dict[str, Any]:
         "epsilon_claimed": found["epsilon_claimed"], "delta": found["delta"], "auc_allowed": found["auc_allowed"],
         "ok": all(body["ok"] for body in mine.values()), "look": [name for name in found["look"] if name in mine],
         "attacks": {name: _short(body) for name, body in mine.items()},
-        "seconds": {"total": round(whole, 1), **seconds},
+        "seconds": {"total": round(whole, 1), **seconds}, "device": _device(),
     }  # fmt: skip
 
 
