@@ -13,6 +13,7 @@ import yaml
 from hearsay import lm as models
 from hearsay.audit import whole
 from hearsay.config import Config
+from hearsay.demo import show
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from test_audit_run import SETTINGS
@@ -80,8 +81,9 @@ def test_the_studies_in_the_repository_are_well_formed() -> None:
     data = {"private": ["a"], "public": ["b"], "holdout": ["c"], "units": 5000, "sentences": 25_000}
     for path in sorted((ROOT / "studies").glob("audit-*.yaml")):
         study = yaml.safe_load(path.read_text())
+        base = audit.merge(show.SETTINGS if study["corpus"] == "demo" else {}, study.get("base", {}))
         for cell in study["cells"].values():
-            settings = audit.merge(study.get("base", {}), cell or {})
+            settings = audit.merge(base, cell or {})
             Config.model_validate(audit.merge(settings, {"data": data, "privacy": {"corpus": "c"}}))
 
 
