@@ -39,7 +39,18 @@ def _demo(study: Body) -> str:
     twins = [name for name in names if "canaries" in cells[name]]
     if twins:
         lines += ["", "Canaries, in twins of the same runs:", "", *_canaries(cells, twins)]
-    return "\n".join([*lines, "", _widths(cells, names)])
+    return "\n".join([*lines, "", _widths(cells, names), "", _times(cells[names[0]]["attacks"]["seconds"])])
+
+
+def _times(seconds: dict[str, float]) -> str:
+    """Shares of one audit: what shared the machine with it changes seconds, and hardly shares."""
+    total: dict[str, float] = {}
+    for stage, spent in seconds.items():
+        if stage != "total":
+            total[stage.partition(",")[0]] = total.get(stage.partition(",")[0], 0.0) + spent
+    whole = sum(total.values())
+    parts = sorted(total.items(), key=lambda part: -part[1])
+    return "Where the time goes: " + ", ".join(f"{name} {spent / whole:.0%}" for name, spent in parts) + "."
 
 
 def _sgd(study: Body) -> str:
