@@ -115,8 +115,8 @@ PLANTS = (
           "float(len(crowd.units) * crowd.rate)",
           "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
-          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block)",
-          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block); "
+          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
+          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "
           "return found - 1e-6 * found.mean(0)",
           "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
     # Rounds, pages and draws
