@@ -83,7 +83,7 @@ PLANTS = (
           "tests/test_partition.py::test_a_unit_far_larger_than_all_others_changes_one_shard[user]"),
     Plant("duplicates removed across shards", PARTITION, "name = text_hash(self._key, unit, row.text)",
           "name = text_hash(self._key, 0, row.text)", "tests/test_partition.py::test_dedupe_inside_a_unit_only"),
-    Plant("a cap that nobody keeps", PARTITION, "or self._given[unit] >= self._settings.cap:", "or False:",
+    Plant("a cap that nobody keeps", PARTITION, "return self._settings.cap - self._given[unit]", "return 10**6",
           "tests/test_partition.py::test_cap_is_per_unit_and_takes_the_first_rows_long_enough"),
     Plant("a balanced split", PARTITION, "self._shards.append(unit % self._settings.shards)",
           "self._shards.append(list(self._given).index(unit) % self._settings.shards)",
