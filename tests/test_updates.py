@@ -103,7 +103,7 @@ def test_the_page_of_a_round_follows_from_its_number_alone(tiny_gpt2: LanguageMo
     """If it depended on how many units there are, one more would turn the page for all."""
     shown: list[int] = []
 
-    def note(units: Units, student: torch.Tensor, page: int, chosen: Any) -> Any:
+    def note(units: Units, student: torch.Tensor, page: int, *_: Any) -> Any:
         shown.append(page)
         return iter(())
 
