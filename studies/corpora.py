@@ -9,11 +9,11 @@ from typing import Any
 HELD_OUT = 500  # dialogues of the training split that nobody trains on: test services mostly do not occur in train
 
 
-def sgd(data: Path, out: Path) -> dict[str, Any]:
-    """Schema-Guided Dialogue: train dialogues are private, dev lends prefixes, 500 train dialogues are held out."""
+def sgd(data: Path, out: Path, held_out: int = HELD_OUT) -> dict[str, Any]:
+    """Schema-Guided Dialogue: train dialogues are private, dev lends prefixes, some train dialogues are held out."""
     train = list(_jsonl(data / "sgd-train.jsonl.xz"))
     users = sorted({row["user"] for row in train})
-    held = set(users[:: max(2, len(users) // HELD_OUT)][:HELD_OUT])
+    held = set(users[:: max(2, len(users) // held_out)][:held_out])
     out.mkdir(parents=True, exist_ok=True)
     _write(out / "private.jsonl", (row for row in train if row["user"] not in held))
     _write(out / "holdout.jsonl", (row for row in train if row["user"] in held))

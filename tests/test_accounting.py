@@ -235,6 +235,11 @@ def test_budgets() -> None:
     assert renyi.cost(SubsampledGaussian(Fraction(1, 10), Fraction(2), 10)) > 0
 
 
+def test_the_samplers_part_of_delta_is_taken_from_what_is_promised() -> None:
+    for delta in (1e-12, 1e-6, 1e-3):
+        assert Fraction(budget.main_delta(delta)) + budget.sampler_share(delta) <= Fraction(delta)
+
+
 def test_budgets_that_the_noise_could_never_carry_are_refused() -> None:
     """The sampler's error times e^epsilon must fit into delta: said at once, not at the first charge."""
     for epsilon in (150.0, 1e6):

@@ -1,8 +1,11 @@
 """The attacks' arithmetic: scores against a public implementation, statistics against their definitions."""
 
+import json
 import math
 import zlib
+from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +17,11 @@ from hearsay import lm as models
 from hearsay.audit import canaries, extraction, inversion, linkage, membership, shadows, statistics
 from hearsay.audit.findings import from_counts, from_scores
 from hearsay.audit.statistics import Promise
-from hearsay.audit.subjects import Subject
+from hearsay.audit.subjects import Cut, Subject, read_subjects
+from hearsay.errors import BadInput
 from hearsay.lm import LanguageModel
 from hearsay.private.training import TrainingShape
+from hearsay.reading import Columns
 
 # Scores by run.py of github.com/zjysteven/mink-plus-plus (commit 62281ab), the authors' own code, run on the embedded
 # base model with the start token in front of each text; shares of .2.
@@ -233,6 +238,32 @@ def test_inversion_recalls_words_of_the_used_texts(tiny_gpt2: LanguageModel) -> 
     blind = inversion.finding(inversion.invert(untaught, 2, rows, strangers))
     assert not blind.look, blind.sentence
     assert inversion.judge([1, 2, 3], [[1, 2, 9]], [[3, 9]]) == inversion.Recalled(2, 1, 2, 1)
+
+
+# --- who is attacked -------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, users: Iterable[int], text: str = "my bag did not arrive in oslo on friday") -> list[Path]:
+    path.write_text("".join(json.dumps({"user": f"u{i}", "text": f"{text} {i}"}) + "\n" for i in users))
+    return [path]
+
+
+def test_a_member_is_never_a_non_member_and_too_few_are_refused(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:
+    columns, cut = Columns(text="text", user="user"), Cut("user", 4, 4, 32)
+    used, other = _write(tmp_path / "used.jsonl", range(20)), _write(tmp_path / "other.jsonl", range(15, 40))
+    found = read_subjects(other, columns, tiny_gpt2, cut, most=99, seed=0, besides=used)
+    assert {one.name for one in found} == {f"u{i}" for i in range(20, 40)}
+    with pytest.raises(BadInput, match="every user of it is a member as well"):
+        read_subjects(used, columns, tiny_gpt2, cut, most=99, seed=0, besides=used)
+    few = _write(tmp_path / "few.jsonl", range(9))
+    with pytest.raises(BadInput, match="fewer than 10 users with a text of 4 tokens"):
+        read_subjects(few, columns, tiny_gpt2, cut, most=99, seed=0)
+
+
+def test_progress_is_a_share_and_tells_no_count(tiny_gpt2: LanguageModel) -> None:
+    shown: list[tuple[int, int]] = []
+    membership.row_scores(tiny_gpt2, [[5, 6, 7]] * 70, lambda done, total: shown.append((done, total)))
+    assert {total for _, total in shown} == {100} and shown[-1][0] == 100
 
 
 # --- canaries -------------------------------------------------------------------------------------------------------

@@ -190,6 +190,26 @@ def test_bad_input(run: runs.Run, capsys: pytest.CaptureFixture[str], words: lis
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("task: augment", "made a labelled corpus"),
+        (yaml.safe_dump(SETTINGS | {"baseline": {"method": "private"}}), "promises nothing that could be broken"),
+        (yaml.safe_dump(SETTINGS), "has no finished student"),
+    ],
+)
+def test_a_run_without_a_promise_to_attack_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: str, says: str
+) -> None:
+    here = runs.begin(tmp_path / "run", settings, tmp_path / "ledger.sqlite", tmp_path / "home")
+    if "baseline" in settings:
+        (here.internal / "private-NOT-PRIVATE.safetensors").touch()
+    for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt"):
+        (here.folder / name).touch()
+    assert hearsay("audit", here.folder) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_a_forgotten_run_is_not_read_again(run: runs.Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Last of all: the reference and the twin go with the rest, and no new reference is made."""
     assert hearsay("forget", run.folder) == 0

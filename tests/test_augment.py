@@ -228,6 +228,10 @@ def test_an_empty_shard_is_undecided_and_touches_nobody() -> None:
     assert (changed[0] == odds[0]).all()
     assert (changed[2] == odds[2]).all()
     assert not (changed[1] == odds[1]).all()
+    crowded = {**units, **{100 + 3 * i: [Note(vectors[5], (1,))] for i in range(30)}}
+    shapes = [Opinions(Labelled(one, 3, ()), 3, 10, vectors[10:20], vectors[20:])._shards()[0].shape
+              for one in (units, crowded)]  # fmt: skip
+    assert shapes[0] == shapes[1], "a shape that tells how many units there are"
 
 
 def test_the_paper_buys_twelve_queries_at_epsilon_4() -> None:

@@ -446,6 +446,7 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
     ledger = tmp_path / "l.sqlite"
     first = run.begin(tmp_path / "run", "settings", ledger)
     (first.private / "shard").write_text("text")
+    (first.folder / "shard elsewhere").hardlink_to(first.private / "shard")
 
     def refuse(folder: Path, ignore_errors: bool = False) -> None:
         if not ignore_errors:
@@ -455,6 +456,7 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
         held.setattr("shutil.rmtree", refuse)
         run.forget(first)
     assert not (first.folder / run.RECEIPT).exists()
+    assert (first.folder / "shard elsewhere").read_bytes() == bytes(4)  # the blocks themselves, not only their name
     assert run.begin(tmp_path / "run", "settings", ledger) == first
     run.forget(first)
     assert not first.private.exists() and (first.folder / run.RECEIPT).exists()

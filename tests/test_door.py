@@ -275,6 +275,23 @@ def test_a_changed_answer_is_noticed(tmp_path: Path) -> None:
         door.ask(_question(), _never)
 
 
+def test_a_draw_changed_after_its_charge_stays_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped between charge and hand-over: what lies in private/ by then may be anything, an un-noised sum too."""
+
+    def stop(step: str) -> None:
+        if step == "committed":
+            raise KeyboardInterrupt
+
+    door = _door(tmp_path)
+    with monkeypatch.context() as held, pytest.raises(KeyboardInterrupt):
+        held.setattr("hearsay.release.door.reached", stop)
+        door.ask(_question(), _sum)
+    np.save(door.draws / "q.npy", np.zeros((2, 3), np.int64))
+    with pytest.raises(LedgerError, match="not the one that was charged"):
+        door.ask(_question(), _never)
+    assert not list(door.answers.iterdir())
+
+
 def test_a_restored_ledger_is_refused_before_anything_leaves(tmp_path: Path) -> None:
     door = _door(tmp_path)
     door.ledger.register("run", door.folder)

@@ -142,6 +142,14 @@ def test_a_first_row_that_grants_too_much_is_found(tmp_path: Path) -> None:
     assert "first row grants more" in verify(ledger).problems[0]
 
 
+def test_a_second_accountant_that_finds_more_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, run = _new(tmp_path), _run(tmp_path)
+    _charge(ledger, run, "q", _costing(BUDGET.capacity / 4))
+    assert verify(ledger).ok
+    monkeypatch.setattr("hearsay.accounting.opinion.mpmath_epsilon", lambda mu, delta: 2.9)
+    assert "the second accountant finds epsilon 2.9" in verify(ledger).problems[0]
+
+
 # --- many processes -------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ import torch
 import yaml
 
 from hearsay import lm as models
+from hearsay import pipeline
 from hearsay import run as runs
 from hearsay.accounting import budget, costs, sampled, verify
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
@@ -77,6 +78,51 @@ def _shares(tokens: int) -> torch.Tensor:
 def _student(crowd: Crowd) -> torch.Tensor:
     start = crowd.moves.top.layout.initial()
     return start + 0.05 * torch.randn(start.shape, generator=torch.Generator().manual_seed(5))
+
+
+# What a round is
+
+
+class _Scribe:
+    """In the door's place: notes what a question is called, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def ask(self, question: Question, _: Any) -> Any:
+        self.names.append(question.name)
+        return np.zeros((1, question.width), np.int64)
+
+
+def test_a_round_is_named_by_all_that_decides_its_answer(tiny_gpt2: LanguageModel) -> None:
+    """Two rounds under one name would be one answer: the second round would get the first one's noise again."""
+    crowd, scribe = _crowd(tiny_gpt2, [[]]), _Scribe()
+    student, scale = _student(crowd), Fraction(10**6)
+    others = [{"run": "another"}, {"clip": 0.2}, {"declared": 7}, {"rate": Fraction(1, 2)}]
+    asked = [(crowd, student, 0, scale), (crowd, student, 1, scale), (crowd, student + 1e-3, 0, scale)]
+    asked += [
+        (crowd, student, 0, scale + 1),
+        *((dataclasses.replace(crowd, **one), student, 0, scale) for one in others),
+    ]
+    for one in (*asked, asked[0]):
+        ask_update(scribe, *one)  # type: ignore[arg-type]
+    assert len(set(scribe.names)) == len(asked) and scribe.names[-1] == scribe.names[0]
+
+
+def test_the_page_of_a_round_follows_from_its_number_alone(tiny_gpt2: LanguageModel) -> None:
+    """If it depended on how many units there are, one more would turn the page for all."""
+    shown: list[int] = []
+
+    def note(units: Units, student: torch.Tensor, page: int, *_: Any) -> Any:
+        shown.append(page)
+        return iter(())
+
+    for count in (3, 4):
+        units = Units(tuple(np.zeros((count, 2, 1, 1), np.int32) for _ in KINDS), _units(tiny_gpt2, [[]]).empty)
+        crowd = Crowd(units, note, 4, 0.3, Fraction(1), "run")  # type: ignore[arg-type]
+        for number in range(3):
+            assert not list(crowd._vectors(torch.zeros(1), number))
+    assert shown == [0, 1, 0] * 2
 
 
 # One unit, one vector
@@ -343,8 +389,17 @@ def test_killed_between_rounds_and_resumed_gives_the_same_student(
         assert verdict.ok and verdict.charges == 4, verdict.problems
 
 
-def test_how_many_units_there_are_shows_in_private_only(desk: Path, tmp_path: Path) -> None:
+def test_how_many_units_there_are_shows_in_private_only(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sizes of everything outside private/ are the same when units are missing: shapes come from public settings."""
+    divisors: set[int] = set()
+
+    def crowd(units: Units, movers: Moves, declared: int, *rest: Any) -> Crowd:
+        divisors.add(declared)
+        return Crowd(units, movers, declared, *rest)
+
+    monkeypatch.setattr(pipeline, "Crowd", crowd)
 
     def sizes(private: Path, out: Path) -> dict[str, int]:
         body = yaml.safe_load((desk / "hearsay.yaml").read_text())
@@ -361,6 +416,7 @@ def test_how_many_units_there_are_shows_in_private_only(desk: Path, tmp_path: Pa
     users = sorted({json.loads(row)["user"] for row in rows})[:20]
     fewer.write_text("\n".join(row for row in rows if json.loads(row)["user"] in users) + "\n")
     assert sizes(desk / "private.jsonl", tmp_path / "all") == sizes(fewer, tmp_path / "some")
+    assert divisors == {SETTINGS["data"]["units"]}
 
 
 def _absolute(data: dict[str, Any], desk: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from planting import Plant
 
 DOOR, NOISE, GRID = "hearsay.release.door", "hearsay.release.noise", "hearsay.release.grid"
 BOUNDS, LEDGER = "hearsay.accounting.bounds", "hearsay.accounting.ledger"
-UPDATES = "hearsay.release.updates"
+UPDATES, ROUNDS = "hearsay.release.updates", "tests/test_updates.py"
 PARTITION, TRAINING = "hearsay.private.partition", "hearsay.private.training"
 
 DRAW = "return total + sample(self.scale, total.size).reshape(total.shape)"
@@ -83,7 +83,7 @@ PLANTS = (
           "tests/test_partition.py::test_a_unit_far_larger_than_all_others_changes_one_shard[user]"),
     Plant("duplicates removed across shards", PARTITION, "name = text_hash(self._key, unit, row.text)",
           "name = text_hash(self._key, 0, row.text)", "tests/test_partition.py::test_dedupe_inside_a_unit_only"),
-    Plant("a cap that nobody keeps", PARTITION, "or self._given[unit] >= self._settings.cap:", "or False:",
+    Plant("a cap that nobody keeps", PARTITION, "return self._settings.cap - self._given[unit]", "return 10**6",
           "tests/test_partition.py::test_cap_is_per_unit_and_takes_the_first_rows_long_enough"),
     Plant("a balanced split", PARTITION, "self._shards.append(unit % self._settings.shards)",
           "self._shards.append(list(self._given).index(unit) % self._settings.shards)",
@@ -115,10 +115,61 @@ PLANTS = (
           "float(len(crowd.units) * crowd.rate)",
           "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
-          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block)",
-          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block); "
+          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
+          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "
           "return found - 1e-6 * found.mean(0)",
           "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
+    # Rounds, pages and draws
+    Plant("a round whose number is not in its name", UPDATES, "name=_name(student, number, *crowd.plan(),",
+          "name=_name(student, *crowd.plan(),", f"{ROUNDS}::test_a_round_is_named_by_all_that_decides_its_answer"),
+    Plant("a round whose student is not in its name", UPDATES,
+          "found.update(student.detach().cpu().float().numpy().tobytes())", "pass",
+          f"{ROUNDS}::test_a_round_is_named_by_all_that_decides_its_answer"),
+    Plant("a page that depends on how many units there are", UPDATES, "number % self.units.pages",
+          "(number + len(self.units)) % self.units.pages",
+          f"{ROUNDS}::test_the_page_of_a_round_follows_from_its_number_alone"),
+    Plant("coins from a seeded generator", UPDATES, "secrets.token_bytes(8 * count)",
+          "np.random.default_rng(0).bytes(8 * count)", f"{ROUNDS}::test_coins_fall_by_chance_at_their_rate"),
+    Plant("one coin for all units", UPDATES, "words < np.uint64(", "words[:1].repeat(count) < np.uint64(",
+          f"{ROUNDS}::test_coins_fall_by_chance_at_their_rate"),
+    Plant("the door open before the commit", DOOR, "charge = self._commit(question)",
+          "return np.asarray(np.load(self._draft(question.name)))",
+          "tests/test_door.py::test_asked_twice_is_answered_once"),
+    Plant("a charge that knows no answer", DOOR, "answer=file_hash(path), purpose", 'answer="", purpose',
+          "tests/test_door.py::test_asked_twice_is_answered_once"),
+    Plant("a draw that was changed after its charge", DOOR, "if file_hash(inside) != charge.answer:", "if False:",
+          "tests/test_door.py::test_a_draw_changed_after_its_charge_stays_inside"),
+    Plant("a sum of another bound than the charged one", DOOR,
+          "if total.bound != question.bound or total.total.shape", "if total.total.shape",
+          "tests/test_door.py::test_what_is_summed_is_what_is_charged"),
+    Plant("Laplace: k questions charged as one", DOOR, "self.scale, 2 * coordinates, self.questions)",
+          "self.scale, 2 * coordinates, 1)", "tests/test_door.py::test_events_say_what_was_drawn"),
+    Plant("Laplace: one of its two draws not counted", DOOR, "self.scale, 2 * coordinates, self.questions)",
+          "self.scale, coordinates, self.questions)", "tests/test_door.py::test_events_say_what_was_drawn"),
+    # Delta, heads, the second accountant
+    Plant("delta without the sampler's part", "hearsay.accounting.budget",
+          "return delta * (1 - SAMPLER_SHARE) * (1 - 1e-15)", "return delta",
+          "tests/test_accounting.py::test_the_samplers_part_of_delta_is_taken_from_what_is_promised"),
+    Plant("a head that is not written", "hearsay.accounting.chain", "draft.replace(target)", "draft.unlink()",
+          "tests/test_ledger.py::test_a_deleted_tail_is_found_and_refused"),
+    Plant("a committed round that is free for ever", LEDGER, "return Account(before.spent, position + 1,",
+          "return Account(before.spent, position,",
+          "tests/test_ledger.py::test_a_schedule_is_consumed_in_order_and_others_pay"),
+    Plant("a second accountant that nobody hears", "hearsay.accounting.verify",
+          'if second["epsilon"] > epsilon * (1 + AGREEMENT) + 1e-9:', "if False:",
+          "tests/test_ledger.py::test_a_second_accountant_that_finds_more_is_heard"),
+    # The second method
+    Plant("teachers of the second method that share a weight", "hearsay.private.discriminators",
+          "mine = real / real.sum(1, keepdim=True).clamp_min(1)", "mine = real / real.sum().clamp_min(1)",
+          "tests/test_augment.py::test_an_empty_shard_is_undecided_and_touches_nobody"),
+    Plant("a shape that tells how many units there are", "hearsay.private.discriminators",
+          "room = ROOM * -(-self.declared // self.teachers) + 8",
+          "room = ROOM * -(-len(self.units.units) // self.teachers) + 8",
+          "tests/test_augment.py::test_an_empty_shard_is_undecided_and_touches_nobody"),
+    Plant("a labelled unit's shard by its place", "hearsay.private.labelled",
+          "for name in sorted(self.units) if name % shards == m for",
+          "for place, name in enumerate(sorted(self.units)) if place % shards == m for",
+          "tests/test_augment.py::test_an_empty_shard_is_undecided_and_touches_nobody"),
     # What is told
     Plant("a private count in the progress", "hearsay.pipeline",
           'partition = make_partition(config, lm, run.private / "shards")',
@@ -149,4 +200,16 @@ PLANTS = (
     Plant("a vector for each note of a unit", "hearsay.release.labelled",
           "value = vector(note) / len(note.labels) / len(unit)", "value = vector(note) / len(note.labels)",
           "tests/test_augment.py::test_one_unit_moves_a_sum_by_at_most_its_bound"),
+    Plant("a message that tells a sentence's length", "hearsay.private.packing",
+          'f"got a sentence that does not fit', 'f"got a sentence of {sizes.max()} that does not fit',
+          "tests/test_stack.py::test_rows_hold_whole_sentences_and_cycle"),
+    Plant("a private count in an audit's progress", "hearsay.audit.membership",
+          "progress(100 * (start + len(batch)) // len(order), 100)", "progress(start + len(batch), len(order))",
+          "tests/test_audit.py::test_progress_is_a_share_and_tells_no_count"),
+    Plant("members among the non-members", "hearsay.audit.subjects",
+          "names = sorted(_names(paths, columns, cut) - taken)", "names = sorted(_names(paths, columns, cut))",
+          "tests/test_audit.py::test_a_member_is_never_a_non_member_and_too_few_are_refused"),
+    Plant("private blocks forgotten by name only", "hearsay.run", "                _overwrite(path)",
+          "                pass",
+          "tests/test_cli.py::test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt"),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from hearsay.private.corpus import UnitKind, unit_of
 from hearsay.reading import Columns, Row, read_rows
 
 Tokens = list[int]
+FEWEST = 10  # units a side: the interval of an AUC is no interval with one or two, and would cry wolf
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ def read_subjects(
     """
     taken = _names(besides, columns, cut) if besides else set()
     names = sorted(_names(paths, columns, cut) - taken)
+    if not names:
+        raise BadInput(
+            f"{paths[0]}: every {cut.kind} of it is a member as well, so nobody is left to compare members with; "
+            "need others, whose text was not used"
+        )
     random.Random(seed).shuffle(names)
     wanted = set(names[: most + most // 10 + 8])  # a few more: some have no row that is long enough
     texts: dict[str, list[str]] = {}
@@ -64,8 +70,11 @@ def read_subjects(
         _keep(row, cut, wanted, texts)
     found = [_subject(name, texts[name], lm, cut) for name in names[: len(wanted)]]
     kept = [one for one in found if one is not None][:most]
-    if not kept:
-        raise BadInput(f"{paths[0]}: no text has data.min_tokens ({cut.min_tokens}) tokens; nobody to attack")
+    if len(kept) < FEWEST:
+        raise BadInput(
+            f"{paths[0]}: fewer than {FEWEST} {cut.kind}s with a text of {cut.min_tokens} tokens or more, and so few "
+            "prove nothing; name a larger file, better one of 1,700"
+        )
     return kept
 
 

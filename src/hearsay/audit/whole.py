@@ -44,12 +44,19 @@ def audit_run(
     """Attacks the run's student and writes internal/audit.json; or another model trained on its rows, with what that
     promises.
     """
+    if configs.task_of(run.folder / "config.yaml") == "augment":
+        raise BadInput(
+            f"{run.folder} made a labelled corpus, no language model; invert a classifier that was trained on it with "
+            "--classifier, --members and --non-members"
+        )
     config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
     _check(run, config)
     flow = Stages(run, watch)
     with identity.at(run.home):
         scene = _scene(run, config, flow, effort or Effort(), model, promise)
-        own = tuple(name for name in attacks if name != "mechanism" or model is None)  # the door is not in a model
+        # Nothing of another model came through the door, nor of DP-SGD, whose noise is Opacus's.
+        ours = model is None and config.baseline is None
+        own = tuple(name for name in attacks if name != "mechanism" or ours)
         found = attack(scene, own, config)
         body = _kept(run, found, scene, model)
         if canaries:
@@ -77,6 +84,11 @@ def _in_the_twin(made: twin.Twin, scene: Scene) -> Result:
 
 
 def _check(run: Run, config: Config) -> None:
+    if measure.unprotected(config, run):
+        raise BadInput(
+            f"the model of {run.folder} is NOT PRIVATE: it promises nothing that could be broken; audit a run that "
+            "does, where a model like this one is attacked as well, to show what the attacks see"
+        )
     if not (run.release / "student").is_dir():
         raise BadInput(f"{run.folder} has no finished student; type `hearsay run CONFIG --out {run.folder}` first")
     if (run.folder / RECEIPT).exists():  # a reference trained now would make the receipt a lie
