@@ -83,7 +83,7 @@ def test_dropping_a_unit_removes_its_vector_and_moves_nobody_else(tiny: Language
     for gone in (0, 4, 8):
         rest = _crowd(tiny, people[:gone] + people[gone + 1 :], steps=steps).total(student, 0).total
         alone = _crowd(tiny, [people[gone]], block=1, steps=steps)
-        vector = on_grid(next(alone._vectors(student, 0)), UNIT_BALL)
+        vector = on_grid(next(alone.vectors(student, 0)), UNIT_BALL)
         assert torch.equal(everyone - rest, vector[0])
         assert int((vector.double() ** 2).sum()) <= STEPS**2
     assert int((everyone != 0).sum()) > 0
