@@ -76,7 +76,7 @@ class Work:
         stack, partition = self.stack, self.partition
         return WorkshopPlan(
             self.config.model, self.lm.model.dtype, stack.device.type, stack.shape, stack.block,
-            self.config.compute.compile, partition.folder, partition.settings,
+            self.config.compute.compile, torch.get_num_threads(), partition.folder, partition.settings,
         )  # fmt: skip
 
 
@@ -109,6 +109,8 @@ def _generate(config: Config, run: Run, watch: Watcher, *, research: bool) -> Wo
 
 def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
+    if config.compute.threads is not None:
+        torch.set_num_threads(config.compute.threads)
     device = stages.pick_device(config.compute.device)
     charging.check_origin(config.model, run)
     with flow.start("model"):

@@ -14,7 +14,7 @@ _joined: list[ray_engine.Cluster] = []  # Ray knows one cluster a process, hence
 def ready(compute: Compute) -> Iterator[None]:
     """For the length of a run. A missing Ray is told before anything private is read."""
     if compute.engine == "ray":
-        ray_engine.import_ray()
+        ray_engine.import_ray(compute.address)
     try:
         yield
     finally:

@@ -49,9 +49,9 @@ class Cluster:
 def join(address: str | None, workers: int | None, *, gpus: bool) -> Cluster:
     """A cluster to work on: the one at `address` ("auto": this machine's), or for none a local Ray of our own.
 
-    A Ray that this process is connected to already is used as it is.
+    `workers` at once; for none one a GPU, or as many as the cores have room for with this process's threads each. A Ray that this process is connected to already is used as it is.
     """
-    ray, folder = import_ray(), None
+    ray, folder = import_ray(address), None
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if address is None:
@@ -63,7 +63,7 @@ def join(address: str | None, workers: int | None, *, gpus: bool) -> Cluster:
     if most < 1:
         leave(Cluster(ray, 0, gpus, folder))
         raise ConfigError(f"got a Ray cluster without a free {'GPU' if gpus else 'core'}; start one that has some")
-    return Cluster(ray, workers or most, gpus, folder)
+    return Cluster(ray, workers or (most if gpus else max(1, most // torch.get_num_threads())), gpus, folder)
 
 
 def leave(cluster: Cluster) -> None:
@@ -73,8 +73,12 @@ def leave(cluster: Cluster) -> None:
         shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
-def import_ray() -> Any:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import: no telemetry
+def import_ray(address: str | None) -> Any:
+    """Ray reads these when it is imported: no telemetry; and for a Ray of our own a token that no file holds."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if address is None and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray
     except ImportError:
@@ -95,7 +99,7 @@ def _start(ray: Any, workers: int | None, gpus: bool, quiet: dict[str, Any]) -> 
     atexit.register(shutil.rmtree, outer, ignore_errors=True)
     cards = torch.cuda.device_count() if gpus else 0
     cores = workers or (cards if gpus else os.cpu_count() or 1)
-    with _inherited():
+    with _our_code():
         ray.init(
             address="local", num_cpus=cores, num_gpus=cards, include_dashboard=False, object_store_memory=STORE,
             _temp_dir=str(outer / "r"), _node_ip_address="127.0.0.1",
@@ -105,11 +109,8 @@ def _start(ray: Any, workers: int | None, gpus: bool, quiet: dict[str, Any]) -> 
 
 
 @contextmanager
-def _inherited() -> Iterator[None]:
-    """What a local Ray's processes find in their environment: our code, and a token without which nobody is heard."""
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if os.environ["RAY_AUTH_MODE"] == "token":
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+def _our_code() -> Iterator[None]:
+    """A local Ray's workers import what this process imports."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     try:
@@ -165,7 +166,8 @@ class OnRay(Generic[Bench]):
 
     def _remote(self) -> Any:
         gpus = 1 if self.cluster.gpus else 0
-        return self.cluster.ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES, max_calls=0)(_work)
+        options = {"num_cpus": 1, "num_gpus": gpus, "max_retries": RETRIES, "max_calls": 0}
+        return self.cluster.ray.remote(scheduling_strategy="SPREAD", **options)(_work)
 
     def _opened(self, ready: Any) -> Any:
         try:
@@ -195,7 +197,6 @@ def _kind(name: str) -> type[HearsayError]:
 def _work(told: tuple[Plan[Bench], str, Task[Bench, Any]], share: Items) -> Outcome:
     """In a worker. Whatever is raised stays here: Ray would write it to its logs and send it with its text."""
     try:
-        torch.set_num_threads(1)
         plan, expected, task = told
         bench = built(plan)
         if bench.signature != expected:
