@@ -178,7 +178,7 @@ def test_updates_are_the_same_for_any_number_of_workers(
 def test_workers_take_the_number_of_threads_that_this_process_has(
     cluster: Cluster, plan: WorkshopPlan, teaching: Teaching
 ) -> None:
-    """Rounding goes by how kernels cut their work between threads: with three, other sums than with one, on all sides."""
+    """Kernels round by how they cut their work between threads."""
     torch.set_num_threads(3)
     try:
         shop = engine.built(three := dataclasses.replace(plan, threads=3))

@@ -49,7 +49,8 @@ class Cluster:
 def join(address: str | None, workers: int | None, *, gpus: bool) -> Cluster:
     """A cluster to work on: the one at `address` ("auto": this machine's), or for none a local Ray of our own.
 
-    `workers` at once; for none one a GPU, or as many as the cores have room for with this process's threads each. A Ray that this process is connected to already is used as it is.
+    `workers` at once; for none one a GPU, or as many as the cores have room for with this process's threads each.
+    A Ray that this process is connected to already is used as it is.
     """
     ray, folder = import_ray(address), None
     if not ray.is_initialized():
