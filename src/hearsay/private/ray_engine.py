@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -43,7 +43,8 @@ class Cluster:
     ray: Any
     workers: int
     gpus: bool
-    folder: Path | None  # of a Ray that is ours; none: somebody else's, which is left running
+    folder: Path | None = None  # sockets and logs of a Ray that we started
+    guest: bool = False  # this process was connected before, by somebody else, and stays so
 
 
 def join(address: str | None, workers: int | None, *, gpus: bool) -> Cluster:
@@ -53,24 +54,24 @@ def join(address: str | None, workers: int | None, *, gpus: bool) -> Cluster:
     A Ray that this process is connected to already is used as it is.
     """
     ray, folder = import_ray(address), None
-    if not ray.is_initialized():
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        if address is None:
-            folder = _start(ray, workers, gpus, quiet)
-        else:
-            _connect(ray, address, quiet)
-    found = ray.cluster_resources()
-    most = int(found.get("GPU" if gpus else "CPU", 0))
+    guest = ray.is_initialized()
+    if not guest:
+        folder = _own_folder() if address is None else None
+        _init(ray, _own(folder, workers, gpus) if folder else {"address": address})
+    cluster = Cluster(ray, workers or 0, gpus, folder, guest)
+    atexit.register(leave, cluster)
+    most = int(ray.cluster_resources().get("GPU" if gpus else "CPU", 0))
     if most < 1:
-        leave(Cluster(ray, 0, gpus, folder))
-        raise ConfigError(f"got a Ray cluster without a free {'GPU' if gpus else 'core'}; start one that has some")
-    return Cluster(ray, workers or (most if gpus else max(1, most // torch.get_num_threads())), gpus, folder)
+        leave(cluster)
+        raise ConfigError(f"got a Ray cluster without a {'GPU' if gpus else 'core'}; start one that has some")
+    return replace(cluster, workers=workers or (most if gpus else max(1, most // torch.get_num_threads())))
 
 
 def leave(cluster: Cluster) -> None:
-    """Stops a Ray that is ours and removes its folder; otherwise does nothing."""
-    if cluster.folder is not None:
+    """Stops a Ray that is ours and removes its folder, or lets go of a cluster. May be done twice."""
+    if not cluster.guest:
         cluster.ray.shutdown()
+    if cluster.folder is not None:
         shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
@@ -90,23 +91,39 @@ def import_ray(address: str | None) -> Any:
     return ray
 
 
-def _start(ray: Any, workers: int | None, gpus: bool, quiet: dict[str, Any]) -> Path:
+def _own_folder() -> Path:
+    """For sockets and logs, 0700: Ray itself opens what is inside to everyone."""
     if SHARED.exists() and shutil.disk_usage(SHARED).free < STORE:
         raise ConfigError(
             f"got less than {STORE // 2**30} GiB free in {SHARED}, need it for Ray: else sums would lie on a disk; "
             "give the container more (docker run --shm-size=2g), or set compute.engine: local"
         )
-    outer = Path(tempfile.mkdtemp(prefix="hearsay-ray-"))  # 0700; Ray opens what is inside to everyone
-    atexit.register(shutil.rmtree, outer, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix="hearsay-ray-"))
+
+
+def _own(folder: Path, workers: int | None, gpus: bool) -> dict[str, Any]:
     cards = torch.cuda.device_count() if gpus else 0
-    cores = workers or (cards if gpus else os.cpu_count() or 1)
-    with _our_code():
-        ray.init(
-            address="local", num_cpus=cores, num_gpus=cards, include_dashboard=False, object_store_memory=STORE,
-            _temp_dir=str(outer / "r"), _node_ip_address="127.0.0.1",
-            _system_config={"automatic_object_spilling_enabled": False}, **quiet,
-        )  # fmt: skip
-    return outer
+    return {
+        "address": "local",
+        "num_cpus": workers or (cards if gpus else os.cpu_count() or 1),
+        "num_gpus": cards,
+        "include_dashboard": False,
+        "object_store_memory": STORE,
+        "_temp_dir": str(folder / "r"),
+        "_node_ip_address": "127.0.0.1",
+        "_system_config": {"automatic_object_spilling_enabled": False},
+    }
+
+
+def _init(ray: Any, options: dict[str, Any]) -> None:
+    try:
+        with _our_code():
+            ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
+    except Exception as error:  # Ray raises many kinds; none of them has seen anything of ours
+        raise ConfigError(
+            f"got {type(error).__name__} from Ray at compute.address {options['address']}; start a cluster with "
+            "`ray start --head`, or set compute.address: null for a Ray on this machine"
+        ) from error
 
 
 @contextmanager
@@ -121,16 +138,6 @@ def _our_code() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-def _connect(ray: Any, address: str, quiet: dict[str, Any]) -> None:
-    try:
-        ray.init(address=address, **quiet)
-    except Exception as error:  # Ray raises many kinds; none of them has seen anything of ours
-        raise ConfigError(
-            f"got no Ray cluster at compute.address {address} ({type(error).__name__}); start one with "
-            "`ray start --head`, or set compute.address: null for a local Ray"
-        ) from None
 
 
 @dataclass(frozen=True)
