@@ -39,6 +39,7 @@ from hearsay.release import updates
 from hearsay.release.asking import BlockAnswers, Ensemble, Sum
 from hearsay.release.grid import BoundBroken, BoundedSum, joined
 from hearsay.release.updates import CrowdPlan
+from hearsay.sections import Compute
 from test_pipeline import SETTINGS, hearsay
 
 pytestmark = pytest.mark.xdist_group("ray")  # one Ray for all of them
@@ -300,8 +301,6 @@ def test_a_worker_that_computes_otherwise_is_refused_before_it_begins(
 
 
 def test_a_missing_ray_is_told_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hearsay.sections import Compute
-
     real = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
@@ -314,6 +313,23 @@ def test_a_missing_ray_is_told_before_anything_is_read(monkeypatch: pytest.Monke
         raise AssertionError("went on")
     with engines.ready(Compute()):
         pass
+
+
+def test_settings_that_ray_would_not_heed_are_refused(tmp_path: Path) -> None:
+    from hearsay.config import Config
+    from hearsay.config_augment import AugmentConfig
+
+    with pytest.raises(ValueError, match="belong to engine ray"):
+        Compute(workers=2)
+    body = json.loads(json.dumps(SETTINGS)) | {"compute": {"engine": "ray"}}
+    Config.model_validate(body)
+    with pytest.raises(ValueError, match="baselines run in one process"):
+        Config.model_validate(body | {"baseline": {"method": "private"}})
+    notes = {"private": "p.jsonl", "text": "text", "label": "label", "labels": ["a", "b"], "units": 9, "user": "user"}
+    labelled = {"task": "augment", "data": notes, "privacy": {"corpus": "c"}}
+    AugmentConfig.model_validate(labelled)
+    with pytest.raises(ValueError, match="in one process"):
+        AugmentConfig.model_validate(labelled | {"compute": {"engine": "ray"}})
 
 
 # A whole run

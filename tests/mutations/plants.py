@@ -118,6 +118,9 @@ PLANTS = (
           "return -output_gradient(self.top, state, 0)",
           "return (found := -output_gradient(self.top, state, 0)) - 1e-6 * found.mean(0)",
           "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
+    # Sums from elsewhere
+    Plant("a partial sum of another bound", GRID, "or other.bound != self.bound ", "",
+          "tests/test_ray.py::test_only_bounded_sums_of_one_kind_are_added"),
     # What is told
     Plant("a private count in the progress", "hearsay.pipeline",
           'partition = make_partition(config, lm, run.private / "shards")',
