@@ -111,7 +111,8 @@ def _own(folder: Path, workers: int | None, gpus: bool) -> dict[str, Any]:
         "object_store_memory": STORE,
         "_temp_dir": str(folder / "r"),
         "_node_ip_address": "127.0.0.1",
-        "_system_config": {"automatic_object_spilling_enabled": False},
+        # Workers do the run's work, so they have its priority and not Ray's usual lowest one.
+        "_system_config": {"automatic_object_spilling_enabled": False, "worker_niceness": 0},
     }
 
 
