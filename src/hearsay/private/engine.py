@@ -50,6 +50,11 @@ class Engine(Protocol[Bench_out]):
 class Plan(Protocol[Bench_out]):
     """How a worker sets up its bench: public settings and names of folders. It travels; text does not."""
 
+    @property
+    def threads(self) -> int:
+        """A processor's kernels round by how they cut their work between threads, so all have the same number."""
+        ...
+
     def build(self) -> Bench_out: ...
 
     def __hash__(self) -> int: ...

@@ -88,6 +88,7 @@ def import_ray(address: str | None) -> Any:
             "got compute.engine ray, but Ray is not installed; type: pip install hearsay[ray], or set "
             "compute.engine: local"
         ) from None
+    ray._private.worker._worker_logs_enabled = False  # the only switch for what Ray prints on stdout of lost workers
     return ray
 
 
@@ -207,6 +208,7 @@ def _work(told: tuple[Plan[Bench], str, Task[Bench, Any]], share: Items) -> Outc
     """In a worker. Whatever is raised stays here: Ray would write it to its logs and send it with its text."""
     try:
         plan, expected, task = told
+        torch.set_num_threads(plan.threads)
         bench = built(plan)
         if bench.signature != expected:
             return Outcome(stranger=True)

@@ -67,12 +67,11 @@ class WorkshopPlan:
     shape: TrainingShape
     block: int
     compile: bool
-    threads: int  # a processor's kernels round by how work is cut between threads, so all have the same number
+    threads: int
     shards: Path
     settings: PartitionSettings
 
     def build(self) -> Workshop:
-        torch.set_num_threads(self.threads)
         lm = models.load(self.model, device=self.device, dtype=self.dtype)
         stack = Stack(lm, self.shape, block=self.block, device=self.device, compile=self.compile)
         return Workshop(stack, opened(self.shards, self.settings))

@@ -111,6 +111,10 @@ class CrowdPlan:
     rate: Fraction
     run: str
 
+    @property
+    def threads(self) -> int:
+        return self.workshop.threads
+
     def build(self) -> Crowd:
         return self.gather(built(self.workshop))
 
