@@ -73,11 +73,7 @@ class Work:
 
     @property
     def workshop_plan(self) -> WorkshopPlan:
-        stack, partition = self.stack, self.partition
-        return WorkshopPlan(
-            self.config.model, self.lm.model.dtype, stack.device.type, stack.shape, stack.block,
-            self.config.compute.compile, torch.get_num_threads(), partition.folder, partition.settings,
-        )  # fmt: skip
+        return self.workshop.plan(compile=self.config.compute.compile)
 
 
 def generate(

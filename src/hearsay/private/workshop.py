@@ -37,6 +37,15 @@ class Workshop:
             self._untrained = name, self.stack.public_answers(contexts, tokens, start=start)
         return self._untrained[1]
 
+    def plan(self, *, compile: bool) -> "WorkshopPlan":
+        """How a worker elsewhere sets up the same."""
+        stack, threads = self.stack, torch.get_num_threads()
+        model, dtype = stack.lm.source, stack.lm.model.dtype
+        kind, shards = stack.device.type, self.partition
+        return WorkshopPlan(
+            model, dtype, kind, stack.shape, stack.block, compile, threads, shards.folder, shards.settings
+        )
+
     @cached_property
     def signature(self) -> str:
         """Code, model and rounding: one step of a block on public tokens, and what it then answers."""
