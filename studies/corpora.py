@@ -108,4 +108,8 @@ def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
 
 
 PREPARE = {"sgd": sgd, "europarl": europarl, "airline": airline}
-REHEARSE = {"sgd": sgd_rehearsal, "europarl": europarl_rehearsal, "airline": airline_rehearsal}  # public text that plays the private one
+REHEARSE = {
+    "sgd": sgd_rehearsal,
+    "europarl": europarl_rehearsal,
+    "airline": airline_rehearsal,
+}  # public text that plays the private one

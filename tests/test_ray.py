@@ -271,7 +271,8 @@ def _add_node(cluster: Cluster) -> Any:
     nodes = Nodes(initialize_head=False)
     head = worker._global_node
     nodes.head_node, nodes.redis_address = head, head.gcs_address
-    return nodes.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    with ray_engine._our_code():
+        return nodes.add_node(num_cpus=1, object_store_memory=100 * 2**20)
 
 
 # What comes back of a failure

@@ -183,8 +183,10 @@ class OnRay(Generic[Bench]):
         try:
             outcome: Outcome = self.cluster.ray.get(ready)
         except self.cluster.ray.exceptions.RayError as error:
-            kind = type(error).__name__
-            raise HearsayError(f"got {kind} from Ray after {RETRIES} retries; run the same command again") from None
+            raise HearsayError(
+                f"got {type(error).__name__} from Ray; need workers that stay alive (a share is tried {RETRIES + 1} times) "
+                "and have this hearsay installed; the same command goes on from here"
+            ) from None
         if outcome.failed:
             raise _kind(outcome.failed)(
                 f"got {outcome.failed} in a Ray worker; its text may quote what is private and stays there. The same "
