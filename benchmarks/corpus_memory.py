@@ -1,10 +1,11 @@
 """Peak memory of a whole corpus: 2 million rows of 200,000 users and 8000 teachers, stage by stage.
 
-    python benchmarks/corpus_memory.py               about 20 minutes of one core; keeps benchmarks/results/
+    python benchmarks/corpus_memory.py                    about 20 minutes of one core; keeps benchmarks/results/
+    python benchmarks/corpus_memory.py --folder FOLDER    the same, going on with the stages that FOLDER lacks
 
 The rows are made up (as in partition_memory.py), the model is the embedded one with its own tokeniser. Each stage is a
 process of its own, so that its peak is its own. What takes long is cut where that cannot change the peak, which is that
-of one block of teachers at a time: all teachers are trained, but for 2 steps each, and answer few questions; the full
+of one block of teachers at a time: all teachers are trained, but for one step each, and answer few questions; the full
 3 epochs, and the full 6000 questions, are done by some blocks. A round of updates goes to a sample of the units.
 """
 
@@ -27,7 +28,7 @@ import partition_memory
 LIMIT_GIB = 4
 RESULT = Path(__file__).parent / "results" / "corpus_memory.json"
 FULL = {"rows": 2_000_000, "users": 200_000, "teachers": 8000, "epoch_steps": 176, "questions": 6000, "sentences": 1000}
-BLOCK, SHORT, SAMPLE = 16, 2, Fraction(1, 100)
+BLOCK, SHORT, SAMPLE = 16, 1, Fraction(1, 100)
 
 
 class Desk:
@@ -127,7 +128,7 @@ def stages(desk: Desk) -> dict[str, Callable[[], None]]:
     size = desk.size
     return {
         "partition": desk.partition,
-        "train all, 2 steps": lambda: desk.teach(SHORT, "teachers", None),
+        "train all, 1 step": lambda: desk.teach(SHORT, "teachers", None),
         "train 2 blocks, 3 epochs": lambda: desk.teach(size["epoch_steps"], "long", 2),
         "all answer 60 questions": lambda: desk.answer(60, 10, None),
         "2 blocks answer all questions": lambda: desk.answer(size["questions"], size["sentences"], 2),
@@ -136,22 +137,26 @@ def stages(desk: Desk) -> dict[str, Callable[[], None]]:
 
 
 def one_stage(desk: Desk, stage: str) -> None:
-    start, work = time.process_time(), stages(desk)[stage]
-    work()
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    spent = time.process_time() - start
-    print(json.dumps({"peak_rss_gib": round(usage.ru_maxrss / 2**20, 2), "core_seconds": round(spent)}))
+    start = time.process_time()
+    stages(desk)[stage]()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    found = {"peak_rss_gib": round(peak, 2), "core_seconds": round(time.process_time() - start)}
+    _kept(desk.folder, stage).write_text(json.dumps(found))
 
 
-def measure(size: dict[str, int]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as name:
-        folder, found = Path(name), {}
-        partition_memory.write_corpus(folder / "corpus.jsonl", size["rows"], size["users"])
-        for stage in stages(Desk(folder, size)):
-            command = [sys.executable, __file__, "--stage", stage, "--folder", name, "--size", json.dumps(size)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            found[stage] = json.loads(done.stdout.splitlines()[-1])
-            print(stage, found[stage], file=sys.stderr)
+def _kept(folder: Path, stage: str) -> Path:
+    return folder / f"{stage.replace(' ', '-')}.json"
+
+
+def measure(size: dict[str, int], folder: Path) -> dict[str, Any]:
+    corpus, found = folder / "corpus.jsonl", {}
+    if not corpus.exists():
+        partition_memory.write_corpus(corpus, size["rows"], size["users"])
+    for stage in stages(Desk(folder, size)):
+        if not _kept(folder, stage).exists():
+            command = [sys.executable, __file__, "--stage", stage, "--folder", str(folder), "--size", json.dumps(size)]
+            subprocess.run(command, check=True)
+        found[stage] = json.loads(_kept(folder, stage).read_text())
     return {"size": size, "block": BLOCK, "stages": found}
 
 
@@ -166,7 +171,8 @@ def main() -> int:
     if chosen.stage:
         one_stage(Desk(chosen.folder, size), chosen.stage)
         return 0
-    result = measure(size) | {"limit_gib": LIMIT_GIB}
+    with tempfile.TemporaryDirectory() as own:
+        result = measure(size, chosen.folder or Path(own)) | {"limit_gib": LIMIT_GIB}
     result["ok"] = all(stage["peak_rss_gib"] < LIMIT_GIB for stage in result["stages"].values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     result |= {"command": "python benchmarks/corpus_memory.py", "python": platform.python_version()}

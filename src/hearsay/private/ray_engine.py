@@ -184,8 +184,8 @@ class OnRay(Generic[Bench]):
             outcome: Outcome = self.cluster.ray.get(ready)
         except self.cluster.ray.exceptions.RayError as error:
             raise HearsayError(
-                f"got {type(error).__name__} from Ray; need workers that stay alive (a share is tried {RETRIES + 1} times) "
-                "and have this hearsay installed; the same command goes on from here"
+                f"got {type(error).__name__} from Ray, need workers that stay alive (a share is tried {RETRIES + 1} "
+                "times) and have this hearsay installed; the same command goes on from here"
             ) from None
         if outcome.failed:
             raise _kind(outcome.failed)(
