@@ -22,7 +22,8 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         f"\n\n{size['rows']:,} rows of {size['users']:,} users, {size['teachers']:,} teachers, {found['block']} a "
         f"block, the embedded model: {verdict} the bound of {found['limit_gib']} GiB, on a machine of "
-        f"{found['machine_gib']} GiB (`{found['command']}`). Memory is that of one block at a time, so what is cut short (steps of all teachers, "
+        f"{found['machine_gib']} GiB (`{found['command']}`). "
+        "Memory is that of one block at a time, so what is cut short (steps of all teachers, "
         "questions to all, units of a round) does not change the peak; the uncut work is done by two blocks. Commit "
         f"{found['commit'][:7]}.\n"
     )
