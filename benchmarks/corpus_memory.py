@@ -5,8 +5,10 @@
 
 The rows are made up (as in partition_memory.py), the model is the embedded one with its own tokeniser. Each stage is a
 process of its own, so that its peak is its own. What takes long is cut where that cannot change the peak, which is that
-of one block of teachers at a time: all teachers are trained, but for one step each, and answer few questions; the full
-3 epochs, and the full 6000 questions, are done by some blocks. A round of updates goes to a sample of the units.
+of one block of teachers at a time: teachers are trained for one step each, and answer few questions. Two blocks are
+packed for 3 epochs, as a run packs one ahead, and trained for some steps (a step frees what it used); two answer all
+6000 questions. A round of updates goes to a sample of the units. `--size '{"blocks": 20}'` lets fewer than all 500
+blocks take part; that peaks do not grow with their number shows in the peaks after each quarter.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,8 +30,20 @@ import partition_memory
 
 LIMIT_GIB = 4
 RESULT = Path(__file__).parent / "results" / "corpus_memory.json"
-FULL = {"rows": 2_000_000, "users": 200_000, "teachers": 8000, "epoch_steps": 176, "questions": 6000, "sentences": 1000}
-BLOCK, SHORT, SAMPLE = 16, 1, Fraction(1, 100)
+FULL = {
+    "rows": 2_000_000,
+    "users": 200_000,
+    "teachers": 8000,
+    "epoch_steps": 176,
+    "questions": 6000,
+    "sentences": 1000,
+    "blocks": 500,
+}
+BLOCK, SHORT, LONG, SAMPLE = 16, 1, 20, Fraction(1, 100)
+
+
+class Enough(Exception):
+    """Says no more than that."""
 
 
 class Desk:
@@ -59,7 +74,7 @@ class Desk:
         words = len(models.load("embedded", device="cpu").tokenizer)
         return PartitionSettings(self.size["teachers"], "user", 200, 8, 40, words, tokeniser="embedded")
 
-    def partition(self) -> None:
+    def partition(self) -> list[float]:
         from hearsay import lm as models
         from hearsay.private.partition import partition
         from hearsay.reading import Columns, read_rows
@@ -69,15 +84,25 @@ class Desk:
             read_rows([self.folder / "corpus.jsonl"], Columns("text", "user")), self._settings(), key=b"k" * 32,
             tokenise=lambda texts: models.encode(lm, texts, 40), folder=self.folder / "shards",
         )  # fmt: skip
+        return [peak()]
 
-    def teach(self, steps: int, name: str, blocks: int | None) -> None:
+    def teach(self, steps: int, name: str, blocks: int) -> list[float]:
+        shop = self.workshop(steps).build()
+        return in_quarters(self._teaching(shop, name), shop, blocks)
+
+    def teach_long(self) -> list[float]:
+        """Packed for all epochs; stopped when the first block has trained for a while and the second is packed."""
         import numpy as np
 
-        from hearsay.private.engine import silent
+        shop = self.workshop(self.size["epoch_steps"]).build()
 
-        shop = self.workshop(steps).build()
-        task = self._teaching(shop, name)
-        task(shop, np.arange(blocks or task.store.blocks), silent)
+        def enough(done: int, total: int) -> None:
+            if done >= LONG:
+                raise Enough
+
+        with suppress(Enough):
+            self._teaching(shop, "long")(shop, np.arange(2), enough)
+        return [peak()]
 
     def _teaching(self, shop: Any, name: str) -> Any:
         from hearsay.private.workshop import Teaching
@@ -85,26 +110,42 @@ class Desk:
         store = shop.stack.store(self.folder / name, count=self.size["teachers"], generation=0)
         return Teaching(store, shop.stack.top.layout.initial())
 
-    def answer(self, questions: int, sentences: int, blocks: int | None) -> None:
-        import numpy as np
-
+    def answer(self, questions: int, sentences: int, blocks: int) -> list[float]:
         from hearsay.accounting.bounds import Bound
-        from hearsay.private.engine import silent
         from hearsay.release.asking import BlockAnswers, Sum
 
         shop = self.workshop(SHORT).build()
         teaching = self._teaching(shop, "teachers")
         asked = Sum(Bound("residual", clip=Fraction(1, 2)))
         task = BlockAnswers(teaching, _questions(questions, sentences), asked)
-        task(shop, np.arange(blocks or teaching.store.blocks), silent)
+        return in_quarters(task, shop, blocks)
 
-    def update(self) -> None:
+    def update(self) -> list[float]:
         from hearsay.release.updates import CrowdPlan
 
         plan = self.workshop(1)
         size, folder = self.size["users"], self.folder / "units"
         crowd = CrowdPlan(plan, self._shape(1), 1, folder, size, 0.5, SAMPLE, "benchmark").build()
         crowd.total(crowd.moves.top.layout.initial(), 0)
+        return [peak()]
+
+
+def in_quarters(task: Any, shop: Any, blocks: int) -> list[float]:
+    """The peak so far after each quarter of the blocks."""
+    import numpy as np
+
+    from hearsay.private.engine import silent
+
+    found = []
+    for share in np.array_split(np.arange(blocks), min(4, blocks)):
+        task(shop, share, silent)
+        found.append(peak())
+    return found
+
+
+def peak() -> float:
+    """GiB of this process."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
 def _questions(count: int, sentences: int) -> Any:
@@ -124,13 +165,13 @@ def _questions(count: int, sentences: int) -> Any:
     )  # fmt: skip
 
 
-def stages(desk: Desk) -> dict[str, Callable[[], None]]:
+def stages(desk: Desk) -> dict[str, Callable[[], list[float]]]:
     size = desk.size
     return {
         "partition": desk.partition,
-        "train all, 1 step": lambda: desk.teach(SHORT, "teachers", None),
-        "train 2 blocks, 3 epochs": lambda: desk.teach(size["epoch_steps"], "long", 2),
-        "all answer 60 questions": lambda: desk.answer(60, 10, None),
+        "train, 1 step": lambda: desk.teach(SHORT, "teachers", size["blocks"]),
+        "train, packed for 3 epochs": desk.teach_long,
+        "answer 60 questions": lambda: desk.answer(60, 10, size["blocks"]),
         "2 blocks answer all questions": lambda: desk.answer(size["questions"], size["sentences"], 2),
         "pack units, update by 1 in 100": desk.update,
     }
@@ -138,9 +179,8 @@ def stages(desk: Desk) -> dict[str, Callable[[], None]]:
 
 def one_stage(desk: Desk, stage: str) -> None:
     start = time.process_time()
-    stages(desk)[stage]()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    found = {"peak_rss_gib": round(peak, 2), "core_seconds": round(time.process_time() - start)}
+    peaks = stages(desk)[stage]()
+    found = {"peak_rss_gib": peak(), "after_each_quarter": peaks, "core_seconds": round(time.process_time() - start)}
     _kept(desk.folder, stage).write_text(json.dumps(found))
 
 
@@ -175,7 +215,8 @@ def main() -> int:
         result = measure(size, chosen.folder or Path(own)) | {"limit_gib": LIMIT_GIB}
     result["ok"] = all(stage["peak_rss_gib"] < LIMIT_GIB for stage in result["stages"].values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    result |= {"command": "python benchmarks/corpus_memory.py", "python": platform.python_version()}
+    sizes = f" --size '{json.dumps(chosen.size)}'" if chosen.size else ""
+    result |= {"command": f"python benchmarks/corpus_memory.py{sizes}", "python": platform.python_version()}
     result |= {"cpu_count": os.cpu_count(), "machine_gib": round(memory), "commit": partition_memory.commit()}
     chosen.out.parent.mkdir(exist_ok=True)
     chosen.out.write_text(json.dumps(result, indent=1) + "\n")

@@ -15,17 +15,21 @@ MARK = re.compile(r"(<!-- memory-table -->\n).*?(<!-- /memory-table -->)", re.DO
 
 def table(found: dict[str, Any]) -> str:
     size = found["size"]
-    lines = ["| stage, in a process of its own | peak memory, GiB | core seconds |", "|---|---|---|"]
+    lines = [
+        "| stage, in a process of its own | peak memory, GiB | after each quarter | core seconds |",
+        "|---|---|---|---|",
+    ]
     for stage, one in found["stages"].items():
-        lines.append(f"| {stage} | {one['peak_rss_gib']:.2f} | {one['core_seconds']} |")
+        quarters = ", ".join(f"{value:.2f}" for value in one["after_each_quarter"])
+        lines.append(f"| {stage} | {one['peak_rss_gib']:.2f} | {quarters} | {one['core_seconds']} |")
     verdict = "under" if found["ok"] else "NOT under"
     return "\n".join(lines) + (
-        f"\n\n{size['rows']:,} rows of {size['users']:,} users, {size['teachers']:,} teachers, {found['block']} a "
-        f"block, the embedded model: {verdict} the bound of {found['limit_gib']} GiB, on a machine of "
-        f"{found['machine_gib']} GiB (`{found['command']}`). "
-        "Memory is that of one block at a time, so what is cut short (steps of all teachers, "
-        "questions to all, units of a round) does not change the peak; the uncut work is done by two blocks. Commit "
-        f"{found['commit'][:7]}.\n"
+        f"\n\n{size['rows']:,} rows of {size['users']:,} users, {size['teachers']:,} teachers in blocks of "
+        f"{found['block']}, the embedded model: {verdict} the bound of {found['limit_gib']} GiB, on a machine of "
+        f"{found['machine_gib']} GiB. Memory is that of one block at a time and does not grow with their number: "
+        f"{size['blocks']} of {-(-size['teachers'] // found['block'])} blocks were trained and asked here, two were "
+        f"packed for 3 epochs, and two asked all {size['questions']:,} questions (`{found['command']}`; core "
+        f"seconds are those of a busy machine). Commit {found['commit'][:7]}.\n"
     )
 
 

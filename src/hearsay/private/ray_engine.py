@@ -112,8 +112,11 @@ def _own(folder: Path, workers: int | None, gpus: bool) -> dict[str, Any]:
         "object_store_memory": STORE,
         "_temp_dir": str(folder / "r"),
         "_node_ip_address": "127.0.0.1",
-        # Workers do the run's work, so they have its priority and not Ray's usual lowest one.
-        "_system_config": {"automatic_object_spilling_enabled": False, "worker_niceness": 0},
+        "_system_config": {
+            "automatic_object_spilling_enabled": False,
+            "worker_niceness": 0,  # they do the run's work, so they have its priority
+            "task_oom_retries": RETRIES,  # else a block that does not fit would be tried for ever
+        },
     }
 
 
