@@ -355,8 +355,9 @@ def test_a_run_on_ray_is_the_same_run(
     out = tmp_path / "run"
     assert hearsay("run", tmp_path / "hearsay.yaml", "--out", out, "--anyway", "--json") == 0
     capsys.readouterr()
-    assert hearsay("ledger", "verify", out, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["charges"] == 4
+    code, said = hearsay("ledger", "verify", out, "--json"), capsys.readouterr()
+    assert code == 0, said
+    assert json.loads(said.out)["charges"] == 4
     ledger = Ledger.open(runs.open_run(out).ledger)
     assert verify.verify(ledger).ok
     student = load_file(out / "release" / "stages" / "student-0.safetensors")["value"]

@@ -4,7 +4,7 @@
     engine = OnRay(cluster, plan, expected=bench.signature)
 
 What travels to a worker is a plan, a task (public settings, the student, questions) and numbers of blocks or units;
-what travels back is a task's result, its bench's signature, or the type of an exception, never its text. A share whose
+what travels back is a task's result, or the type of an exception, never its text. A share whose
 worker or machine is lost is computed again by another worker, from the same arguments.
 
 Ray itself is kept quiet: no usage statistics, no dashboard, no log lines in our output, no objects spilled to disk, a
