@@ -125,7 +125,7 @@ class Desk:
 
         plan = self.workshop(1)
         size, folder = self.size["users"], self.folder / "units"
-        crowd = CrowdPlan(plan, self._shape(1), 1, folder, size, 0.5, SAMPLE, "benchmark").build()
+        crowd = CrowdPlan(plan, self._shape(1), BLOCK, 1, folder, size, 0.5, SAMPLE, "benchmark").build()
         crowd.total(crowd.moves.top.layout.initial(), 0)
         return [peak()]
 

@@ -154,7 +154,7 @@ def test_a_block_that_is_not_there_is_trained_again_by_whoever_needs_it(
 @pytest.fixture(scope="session")
 def crowd_plan(plan: WorkshopPlan, tmp_path_factory: pytest.TempPathFactory) -> CrowdPlan:
     folder = tmp_path_factory.mktemp("crowd") / "units"
-    return CrowdPlan(plan, MOVE, 2, folder, 23, 0.3, Fraction(1), "run")
+    return CrowdPlan(plan, MOVE, BLOCK, 2, folder, 23, 0.3, Fraction(1), "run")
 
 
 def test_updates_are_the_same_for_any_number_of_workers(

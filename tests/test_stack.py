@@ -13,9 +13,11 @@ from peft import PeftModel
 from torch import Tensor
 
 from conftest import VOCABULARY
+from hearsay import vocabulary
 from hearsay.adapter_files import write_peft
 from hearsay.errors import DataError, ModelError
 from hearsay.lm import LanguageModel, end_id, start_id
+from hearsay.private import stack as stacks
 from hearsay.private.packing import Frame, pack
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore, export_peft, merge
@@ -95,6 +97,20 @@ def test_an_unknown_architecture_is_refused(tiny_gpt2: LanguageModel) -> None:
         checked_split(twisted.transformer, 1)
     with pytest.raises(ModelError, match="1 to 3"):
         checked_split(tiny_gpt2.model, 4)
+
+
+def test_the_slope_of_the_loss_is_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the vocabulary rounded up as on a GPU, and in several chunks."""
+    monkeypatch.setattr(vocabulary, "ALIGNED", {"cpu": 64})
+    monkeypatch.setattr(vocabulary, "CHUNK_CELLS", {"cpu": 16 * 101})
+    head, targets = torch.randn(101, 8), torch.randint(0, 101, (40,))
+    hidden = torch.randn(40, 8, requires_grad=True)
+    plain = torch.nn.functional.cross_entropy(hidden @ head.T, targets, reduction="none")
+    (want,) = torch.autograd.grad(plain.sum(), hidden)
+    assert torch.allclose(vocabulary.loss_slopes(hidden.detach(), head, targets), want, atol=1e-5)
+    losses = vocabulary.token_losses(hidden, head, targets)
+    assert torch.allclose(losses, plain, atol=1e-5)
+    assert torch.allclose(torch.autograd.grad(losses.sum(), hidden)[0], want, atol=1e-5)
 
 
 def reference(lm: LanguageModel, teacher: int, folder: Path) -> PeftModel:
@@ -260,6 +276,22 @@ def test_answers_are_columns_of_all_logits(five: tuple[Stack, AdapterStore]) -> 
         logits = model(contexts.rows).logits[contexts.asked[:, 0], contexts.asked[:, 1]]
         assert torch.allclose(got[teacher], logits.gather(1, candidates), atol=1e-4)
         assert torch.allclose(exact[teacher], logits.log_softmax(-1).gather(1, candidates), atol=1e-4)
+
+
+def test_contexts_of_any_length_get_the_same_answers(
+    five: tuple[Stack, AdapterStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are asked longest first, cut after their last question, a few at a time: nobody's answer may notice."""
+    monkeypatch.setattr(stacks, "ANSWER_TOKENS", {"cpu": 200})
+    stack, store = five
+    rows = torch.randint(1, 200, (40, 30))
+    asked = torch.stack([torch.randint(0, 40, (60,)), torch.randint(0, 30, (60,))], 1)
+    contexts, candidates = Contexts(rows, torch.full((40,), 30), asked), torch.randint(0, 200, (60, 4))
+    (_, got), *_ = stack.answers(store, contexts, candidates)
+    model = merge(stack.lm, store.teacher(1), SHAPE).model
+    want = model(rows).logits[asked[:, 0], asked[:, 1]].gather(1, candidates)
+    assert torch.allclose(got[1], want, atol=1e-4)
+    assert len({trunk.shape[1] for trunk, _, _ in stack._chunks(contexts)}) > 1
 
 
 def test_peft_loads_an_exported_teacher(tiny: LanguageModel, tmp_path: Path) -> None:

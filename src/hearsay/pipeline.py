@@ -27,6 +27,7 @@ from hearsay.config import Config
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private import engines
 from hearsay.private.engine import Bench, Engine, Plan
+from hearsay.private.moves import moves
 from hearsay.private.shards import Partition
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore
@@ -37,6 +38,7 @@ from hearsay.public.cards import release_student
 from hearsay.public.prefixes import complete, read_prefixes
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.server import Server, ServerSettings
+from hearsay.public.shortlist import Vocabulary, shares
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
@@ -46,6 +48,7 @@ from hearsay.stacked import Adapted
 from hearsay.stages import Stages
 
 Watcher = Callable[[str], stages.Watch]
+SHARES_FROM = 300  # pseudo sentences that tell which tokens are likely
 BLOCKS = {"cpu": 16, "cuda": 64}  # teachers per launch
 
 
@@ -161,11 +164,13 @@ def moved(work: Work, student: Tensor) -> Tensor:
 
     def compute(progress: stages.Progress) -> Tensor:
         scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))
+        words = vocabulary(work)
+        block = moves(work.stack, shape, work.stack.block, None if words is None else words.listed(0)).block
         plan = CrowdPlan(
-            work.workshop_plan, shape, settings.pages, work.run.private / "units", work.config.data.units,
+            work.workshop_plan, shape, block, settings.pages, work.run.private / "units", work.config.data.units,
             settings.clip, rate, work.run.id,
         )  # fmt: skip
-        crowd = plan.gather(work.workshop)
+        crowd = replace(plan.gather(work.workshop), vocabulary=words)
         crowd = replace(crowd, engine=_engine(work, crowd, plan))
         rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
         server = Server(student, work.stack.top.layout.outputs(), rule)
@@ -175,6 +180,20 @@ def moved(work: Work, student: Tensor) -> Tensor:
         return server.result
 
     return work.stages.tensor("updates", work.file("updates"), compute)
+
+
+def vocabulary(work: Work) -> Vocabulary | None:
+    """What units' losses are compared with in rounds of updates; none: all tokens (public/shortlist.py)."""
+    size, lm = work.config.updates.vocabulary, work.lm
+    if size is None or size >= lm.model.get_output_embeddings().weight.shape[0]:
+        return None
+
+    def compute(_: stages.Progress) -> Tensor:
+        return shares(lm, pseudo_sentences(work)[:SHARES_FROM], start_id(lm), end_id(lm))
+
+    return Vocabulary(
+        work.stages.tensor("vocabulary", work.file("vocabulary"), compute), size, work.config.compute.seed
+    )
 
 
 def ask_about(work: Work, student: Tensor, number: int) -> Questions:

@@ -126,6 +126,9 @@ class Updates(Section):
     sample: Share = Field(1.0, description="chance of a unit to take part in a round; below 1: faster, noisier")
     rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
     pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
+    vocabulary: Annotated[int, Field(ge=64)] | None = Field(
+        None, description="tokens a loss is compared with, likely ones and a draw; null: all. Faster for small models"
+    )
     local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
     local_rate: float = Field(1e-3, gt=0, description="learning rate of these steps, where there are several")
     clip: float = Field(0.5, gt=0, description="norm that a unit's update is cut to")

@@ -18,12 +18,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import AttentionInterface
 
 from hearsay.errors import ModelError
 
 # All but cuDNN's: its backward pass gave NaN for masked rows with large scores (torch 2.11 on an H200), where these
 # gave numbers.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+PLAIN = "hearsay_plain"  # the name of `plain_attention` among the model's attentions
 
 _GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "gpt2": {"attention": ("attn.c_attn", "attn.c_proj"), "mlp": ("mlp.c_fc", "mlp.c_proj")},
@@ -157,11 +160,28 @@ def _copy(block: nn.Module) -> nn.Module:
     ours = copy.deepcopy(block, shared).eval().requires_grad_(False)
     for module in list(ours.modules()):
         if hasattr(module, "config"):
-            cast(
-                Any, module
-            ).config._attn_implementation = "sdpa"  # the one that takes our masks, and causality without one
+            cast(Any, module).config._attn_implementation = _attention(module)
     fuse_activations(ours)
     return ours
+
+
+def _attention(module: nn.Module) -> str:
+    """`sdpa` takes our masks, and causality without one; but its way back is slow on a processor in bfloat16."""
+    weight = next(module.parameters(), None)
+    slow = weight is not None and weight.device.type == "cpu" and weight.dtype == torch.bfloat16
+    return PLAIN if slow and not hasattr(module, "num_key_value_groups") else "sdpa"
+
+
+def plain_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    """Attention as products in float32: for rows of some hundred tokens, much faster there and back than `sdpa`."""
+    seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril() if mask is None else mask
+    scores = (query.float() @ key.float().transpose(-1, -2)).mul(scaling).masked_fill(~seen, -torch.inf)
+    return (torch.softmax(scores, -1) @ value.float()).to(query.dtype).transpose(1, 2), None
+
+
+AttentionInterface.register(PLAIN, plain_attention)
 
 
 def fuse_activations(module: nn.Module) -> None:

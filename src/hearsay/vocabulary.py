@@ -5,12 +5,14 @@ So the loss and its gradient are computed together, a few positions at a time, w
 cache; and questions about candidates multiply with the candidates' rows of the head only.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 CHUNK_CELLS = {"cpu": 2**21, "cuda": 2**28}  # logits held at once: a core's cache, or a small share of a GPU's memory
+ALIGNED = {"cuda": 64}  # tokens: rows of logits that start on odd addresses keep a GPU off its fast products
 _ROW_CELLS = 2**27  # half a GiB of head rows
 
 
@@ -19,21 +21,77 @@ def chunk_rows(head: Tensor) -> int:
     return max(16, CHUNK_CELLS.get(head.device.type, 2**24) // head.shape[0])
 
 
+def aligned(head: Tensor) -> Tensor:
+    """The head with rows of zeros up to a round number of tokens (GPT-2: 50,257 to 50,304), where the device needs it.
+
+    Made anew at every call: a copy of the head costs a thousandth of the products it speeds up, and nobody has to
+    keep it.
+    """
+    missing = -head.shape[0] % ALIGNED.get(head.device.type, 1)
+    return torch.nn.functional.pad(head, (0, 0, 0, missing)) if missing else head
+
+
+def _odds(hidden: Tensor, wide: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+    """Logits and probabilities [n, padded vocabulary]; what was added to the vocabulary has none."""
+    logits = hidden.to(wide.dtype) @ wide.T
+    logits[:, tokens:] = -torch.inf
+    return logits, torch.softmax(logits, -1)
+
+
+def loss_slopes(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
+    """[N, d]: the gradient, in `hidden` [N, d], of each target's negative log-likelihood; that itself is not computed.
+
+    What training needs: p @ head - head[target], in the pass that computes p. The logits are written and read once.
+    """
+    wide, slope = aligned(head), torch.empty_like(hidden)
+    for part, wanted, into in zip(*(t.split(chunk_rows(head)) for t in (hidden, targets, slope)), strict=True):
+        _, odds = _odds(part, wide, len(head))
+        into.copy_(odds @ wide - head[wanted])
+    return slope
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Tokens that stand for the whole vocabulary: the likely ones as themselves, drawn ones for all others.
+
+    `tokens` [K]; `log_weights` [K], for how many tokens each stands; `likely` [V], which are always listed. Public, and
+    the same for everybody in a round: a gradient must not depend on who shares a launch.
+    """
+
+    tokens: Tensor
+    log_weights: Tensor
+    likely: Tensor
+
+    def to(self, device: torch.device) -> "Shortlist":
+        return Shortlist(*(part.to(device) for part in (self.tokens, self.log_weights, self.likely)))
+
+
+def short_slopes(hidden: Tensor, head: Tensor, targets: Tensor, listed: Shortlist) -> Tensor:
+    """`loss_slopes` at the price of a shortlist; a target that is not among the likely ones gets a column of its own."""
+    rows, slope = head[listed.tokens], torch.empty_like(hidden)
+    weights = listed.log_weights.to(hidden.dtype)
+    for part, wanted, into in zip(*(t.split(chunk_rows(rows)) for t in (hidden, targets, slope)), strict=True):
+        own = head[wanted]
+        column = (part * own).sum(-1, keepdim=True).masked_fill(listed.likely[wanted, None], -torch.inf)
+        odds = torch.softmax(torch.cat([torch.addmm(weights, part, rows.T), column], 1), -1)
+        into.copy_(odds[:, :-1] @ rows + (odds[:, -1:] - 1) * own)
+    return slope
+
+
 class _TokenLosses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
-        rows, wanted = chunk_rows(head), ctx.needs_input_grad[0]
+        rows, wanted, wide = chunk_rows(head), ctx.needs_input_grad[0], aligned(head)
         losses = torch.empty(hidden.shape[0], dtype=torch.float32, device=hidden.device)
         slope = torch.empty_like(hidden) if wanted else None
         for start in range(0, hidden.shape[0], rows):
             part = slice(start, start + rows)
-            logits = hidden[part].to(head.dtype) @ head.T
-            odds = torch.softmax(logits, -1)
+            logits, odds = _odds(hidden[part], wide, len(head))
             # log-sum-exp from the largest logit and its probability: two reads instead of another pass of exponentials
             normaliser = logits.amax(-1).float() - odds.amax(-1).float().log()
             losses[part] = normaliser - logits.gather(1, targets[part, None])[:, 0].float()
             if slope is not None:
-                slope[part] = odds @ head - head[targets[part]]
+                slope[part] = odds @ wide - head[targets[part]]
         ctx.save_for_backward(slope)
         return losses
 

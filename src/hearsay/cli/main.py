@@ -111,12 +111,17 @@ def init(
 @app.command()
 def doctor(
     config: Annotated[Path | None, typer.Argument(help="A config whose files and model to check, too.")] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure this machine, so that plan tells times.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check machine, packages, model and data columns. Reads no private text beyond the schema."""
-    from hearsay.cli.setup import checks
+    from hearsay.cli.setup import calibrated, checks
 
     found = checks(config)
+    if calibrate and all(check.ok or check.what == "plan" for check in found):
+        found.append(calibrated(config))
     if as_json:
         print_json({"ok": all(check.ok for check in found), "checks": [check.to_json() for check in found]})
     else:

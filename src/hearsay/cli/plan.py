@@ -41,19 +41,40 @@ def plan(
     if config is not None and _labelled(config, {*given} - {"config", "as_json", "dataclasses", "plans"}):
         _plan_corpus(config, as_json)
         return
-    base = plans.Request()
+    base, settings = plans.Request(), None
     if config is not None:
         from hearsay.config import load
 
-        base = load(config).plan_request()
+        settings = load(config)
+        base = settings.plan_request()
     names = {field.name for field in dataclasses.fields(plans.Request)}
-    made = plans.make(dataclasses.replace(base, **{key: value for key, value in given.items() if key in names}))
+    flags = {key: value for key, value in given.items() if key in names}
+    made = plans.make(dataclasses.replace(base, **flags))
     for warning in made.warnings:
         warn(warning)
+    cost = _cost(settings, config, flags)
     if as_json:
-        print_json(made.to_json())
+        print_json(made.to_json() | {key: value for key, value in cost.items() if key != "said"})
     else:
         _show(made)
+        print(f"{'time':>17}  {cost['said']}")
+
+
+def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Seconds and memory of a run of this config, if this machine was calibrated for it."""
+    unknown: dict[str, Any] = {"seconds": None, "memory_gib": None, "stages": None}
+    if settings is None or flags or settings.baseline is not None:
+        return unknown | {"said": "told for a config without a baseline and without flags beside it"}
+    from hearsay import forecast
+
+    found = forecast.kept(settings)
+    if found is None:
+        return unknown | {"said": f"not measured on this machine; type: hearsay doctor {config} --calibrate"}
+    told = forecast.predict(settings, found)
+    parts = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in told.stages.items() if seconds >= 0.5)
+    said = f"about {told.seconds:,.0f} s on {found.device} ({parts}), {told.memory_gib:.1f} GiB"
+    stages = {stage: round(seconds, 2) for stage, seconds in told.stages.items()}
+    return {"seconds": round(told.seconds, 1), "memory_gib": round(told.memory_gib, 2), "stages": stages, "said": said}
 
 
 def _labelled(config: Path, flags: set[str]) -> bool:

@@ -64,6 +64,18 @@ def checks(config_path: Path | None) -> list[Check]:
     return [*found, Check("config", True, str(config_path)), *_config_checks(config)]
 
 
+def calibrated(config_path: Path | None) -> Check:
+    """Measures for some seconds, on public text only, and keeps the rates in the user's cache."""
+    if config_path is None or task_of(config_path) == "augment":
+        raise BadInput("--calibrate needs a config for task: generate; type: hearsay doctor CONFIG --calibrate")
+    from hearsay import forecast
+    from hearsay.calibrate import calibrate
+
+    config = load(config_path)
+    path = forecast.keep(config, calibrate(config))
+    return Check("calibration", True, f"kept in {path}; type: hearsay plan {config_path}")
+
+
 def _python() -> Check:
     return Check("Python", sys.version_info >= (3, 11), f"{sys.version.split()[0]} (need 3.11 or later)")
 

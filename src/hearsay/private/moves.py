@@ -24,6 +24,7 @@ from hearsay.private.stack import Stack
 from hearsay.private.training import BlockState, TrainingShape, advance, output_gradient, shared_gradient
 from hearsay.private.units import KINDS, Block, Units
 from hearsay.stacked import StackedTop
+from hearsay.vocabulary import Shortlist
 
 PROBES = 3
 
@@ -43,23 +44,29 @@ class Moves:
     block: int
 
     def __call__(
-        self, units: Units, student: Tensor, page: int, chosen: NDArray[np.bool_] | None = None
+        self,
+        units: Units,
+        student: Tensor,
+        page: int,
+        chosen: NDArray[np.bool_] | None = None,
+        listed: Shortlist | None = None,
     ) -> Iterator[Tensor]:
         """float32 [block, D_B], exactly zero for padding and for a unit without a sentence long enough."""
         first = student.to(self.device, torch.float32).reshape(1, -1)
+        there = listed and listed.to(self.device)
         for rows in units.blocks(self.block, page, chosen):
-            yield self.of(rows, first)
+            yield self.of(rows, first, there)
 
-    def of(self, rows: Block, first: Tensor) -> Tensor:
+    def of(self, rows: Block, first: Tensor, listed: Shortlist | None = None) -> Tensor:
         tokens, targets, positions = (self._schedule(torch.from_numpy(np.ascontiguousarray(part))) for part in rows)
         if self.shape.steps == 1:
-            return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block)
+            return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)
         flat = first.repeat(self.block, 1)
         state = BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
         outputs = self.top.layout.outputs().to(self.device)
         for step in range(self.shape.steps):
             whole = torch.zeros_like(state.flat)
-            whole[:, outputs] = output_gradient(self.top, state, step)
+            whole[:, outputs] = output_gradient(self.top, state, step, listed)
             advance(state, whole, step, self.shape)
         return (state.flat - first)[:, outputs]
 
@@ -70,15 +77,18 @@ class Moves:
         return steps.reshape(shape.steps, -1, shape.row_tokens).to(self.device, non_blocking=True)
 
 
-def moves(stack: Stack, shape: TrainingShape, block: int) -> Moves:
-    """On the stack's own adapters; one unit a launch where the device's arithmetic depends on a unit's place."""
+def moves(stack: Stack, shape: TrainingShape, block: int, listed: Shortlist | None = None) -> Moves:
+    """On the stack's own adapters; one unit a launch where the device's arithmetic depends on a unit's place.
+
+    `listed` is any round's shortlist, for its shape.
+    """
     made = Moves(stack.top, shape, stack.device, block)
-    if block > 1 and place_matters(made, frame_of(stack.lm, shape), stack.top.split.head.shape[0]):
+    if block > 1 and place_matters(made, frame_of(stack.lm, shape), stack.top.split.head.shape[0], listed):
         return Moves(stack.top, shape, stack.device, 1)
     return made
 
 
-def place_matters(made: Moves, frame: Frame, vocabulary: int) -> bool:
+def place_matters(made: Moves, frame: Frame, vocabulary: int, listed: Shortlist | None = None) -> bool:
     """Whether one public unit's update differs in any bit between places in a block or with other neighbours."""
     stream = np.random.default_rng(0)
     first = made.top.layout.initial()[None].to(made.device)
@@ -91,5 +101,6 @@ def place_matters(made: Moves, frame: Frame, vocabulary: int) -> bool:
     found = []
     for place in np.linspace(0, made.block - 1, PROBES).astype(int):
         rows = [probe if slot == place else someone() for slot in range(made.block)]
-        found.append(made.of(tuple(np.stack([getattr(r, k) for r in rows]) for k in KINDS), first)[place])  # type: ignore[arg-type]
+        block: Block = tuple(np.stack([getattr(r, k) for r in rows]) for k in KINDS)  # type: ignore[assignment]
+        found.append(made.of(block, first, listed and listed.to(made.device))[place])
     return any(not torch.equal(found[0], other) for other in found[1:])

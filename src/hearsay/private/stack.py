@@ -24,13 +24,15 @@ from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private.packing import Frame, Rows, pack
 from hearsay.private.store import AdapterStore
 from hearsay.private.training import BlockState, TrainingShape, advance, gradient
-from hearsay.private.waves import Ahead, fitting_wave, in_waves, memory
+from hearsay.private.waves import Ahead, Behind, in_waves, memory
 from hearsay.stacked import Contexts, StackedTop
 from hearsay.vocabulary import candidate_logits, log_normalisers
 
 Shards = Callable[[int], Sequence[NDArray[np.integer]]]
 Progress = Callable[[int, int], None]
+Chunk = tuple[Tensor, Tensor, Tensor]  # the trunk's output for some rows, places asked about, which questions these are
 
+WIDTHS = 8  # contexts are cut to multiples of this many tokens: few shapes, so that few programs are compiled
 ANSWER_TOKENS = {"cpu": 2**13, "cuda": 2**18}  # teacher-tokens a launch when asking: a constant of the kind of device
 
 
@@ -43,7 +45,7 @@ class Stack:
         block: int,
         device: torch.device | str,
         compile: bool = False,
-        wave: int | None = None,
+        wave: int = 1,
     ) -> None:
         self.lm, self.shape, self.block, self.device = lm, shape, block, torch.device(device)
         model = lm.model.to(self.device)
@@ -58,7 +60,7 @@ class Stack:
         if compile:
             self.top.compile()
         self.memory = memory(self.top, shape, block)
-        self.wave = wave or fitting_wave(self.memory, self.device)
+        self.wave = wave
         # Called before each launch with the size of the wave: where a test raises torch.OutOfMemoryError.
         self.on_launch: Callable[[int], None] = lambda wave: None
 
@@ -84,10 +86,10 @@ class Stack:
         """
         store.expect(self.store(store.folder, count=count, generation=generation))
         missing = store.missing(blocks)
-        for block, flat in self.trained(
-            shards, count, generation=generation, blocks=missing, progress=progress, start=start
-        ):
-            store.put(block, flat)
+        ready = self.trained(shards, count, generation=generation, blocks=missing, progress=progress, start=start)
+        with Behind(store.put) as keep:
+            for block, flat in ready:
+                keep(block, flat)
 
     def trained(
         self,
@@ -200,27 +202,31 @@ class Stack:
         ]
 
     @torch.no_grad()
-    def _chunks(self, contexts: Contexts) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """The trunk's output for a fixed number of rows at a time, with the questions on them: (hidden, places,
-        indices).
+    def _chunks(self, contexts: Contexts) -> list[Chunk]:
+        """The trunk's output for the rows that are asked about, rows of like length together, cut after the last
+        question: about the same number of teacher-tokens a launch. Contexts are public, so shapes may follow them.
         """
-        rows, asked = contexts.rows.to(self.device), contexts.asked.to(self.device)
-        size = max(1, ANSWER_TOKENS.get(self.device.type, 2**13) // (self.block * rows.shape[1]))
-        found = []
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            indices = torch.nonzero((asked[:, 0] >= start) & (asked[:, 0] < start + size))[:, 0]
-            padded = torch.cat([part, part[:1].expand(size - len(part), -1)])
-            places = asked[indices] - torch.tensor([start, 0], device=self.device)
-            if len(indices):
-                found.append((self.top.trunk(padded), places, indices))
+        asked, place = contexts.asked.cpu(), torch.empty(len(contexts.rows), dtype=torch.long)
+        order, widths = _by_length(asked, contexts.rows.shape)
+        found, start = [], 0
+        while start < len(order):
+            width = widths[start]
+            size = max(1, ANSWER_TOKENS.get(self.device.type, 2**13) // (self.block * width))
+            members = order[start : start + size]
+            rows = contexts.rows[members, :width]
+            padded = torch.cat([rows, rows[:1].expand(size - len(rows), -1)]).to(self.device)
+            place.fill_(-1)[members] = torch.arange(len(members))
+            indices = torch.nonzero(place[asked[:, 0]] >= 0)[:, 0]
+            places = torch.stack([place[asked[indices, 0]], asked[indices, 1]], 1)
+            found.append((self.top.trunk(padded), places.to(self.device), indices.to(self.device)))
+            start += size
         return found
 
     @torch.no_grad()
     def _ask(
         self,
         adapters: list[Tensor],
-        chunks: list[tuple[Tensor, Tensor, Tensor]],
+        chunks: list[Chunk],
         candidates: Tensor,
         normalise: bool,
     ) -> Tensor:
@@ -240,6 +246,14 @@ class Stack:
                     logits -= log_normalisers(hidden.flatten(0, 1), split.head, split.head_bias).view(self.block, -1, 1)
                 answers[at][:, indices] = logits
         return answers
+
+
+def _by_length(asked: Tensor, shape: torch.Size) -> tuple[Tensor, list[int]]:
+    """Rows with a question, longest first, and how many tokens of each are needed: up to its last question."""
+    needed = torch.zeros(shape[0], dtype=torch.long).scatter_reduce_(0, asked[:, 0], asked[:, 1] + 1, "amax")
+    order = torch.argsort(needed, descending=True, stable=True)[: int((needed > 0).sum())]
+    rounded = (needed[order] + WIDTHS - 1) // WIDTHS * WIDTHS
+    return order, rounded.clamp(max=shape[1]).tolist()
 
 
 class Steps:

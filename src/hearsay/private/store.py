@@ -8,6 +8,8 @@ refuses files of another header.
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ class AdapterStore:
 
     def has(self, block: int) -> bool:
         """Whether this block is trained; a file of other settings is refused, not taken for it."""
-        return self.path(block).exists() and len(self._read(block, "cpu")) > 0
+        return self.path(block).exists() and self._checked(block)
 
     def missing(self, blocks: list[int] | None = None) -> list[int]:
         """Those of the blocks (all of them, if none are named) that are still to be trained."""
@@ -74,16 +76,26 @@ class AdapterStore:
             raise ModelError(f"got no block {block} in {self.folder}, need every block trained; run the training again")
         return self._read(block, str(device))
 
+    def _checked(self, block: int) -> bool:
+        """Reads the header alone: a run that goes on looks at every block."""
+        with self._open(block, "cpu"):
+            return True
+
     def _read(self, block: int, device: str) -> Tensor:
+        with self._open(block, device) as file:
+            # A copy of our own: a mapped file lies at any address, and products can round by alignment.
+            flat: Tensor = file.get_tensor("adapters").clone()
+        return flat
+
+    @contextmanager
+    def _open(self, block: int, device: str) -> Iterator[Any]:
         path = self.path(block)
         try:
             with safe_open(path, framework="pt", device=device) as file:
                 self._check(path.name, json.loads((file.metadata() or {}).get("hearsay", "{}")))
-                # A copy of our own: a mapped file lies at any address, and products can round by alignment.
-                flat: Tensor = file.get_tensor("adapters").clone()
+                yield file
         except SafetensorError as error:
             raise ModelError(f"got a damaged file {path}; delete it and run the training again") from error
-        return flat
 
     def teacher(self, index: int) -> Tensor:
         """[D], one teacher's adapter."""

@@ -1,7 +1,6 @@
 """From private files to shards, and from public settings to the shape of the teachers' training."""
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from hearsay import lm as models
 from hearsay.accounting import identity
 from hearsay.config import Config
 from hearsay.errors import DataError
+from hearsay.forecast import training_steps
 from hearsay.lm import LanguageModel
 from hearsay.private.corpus import strangers
 from hearsay.private.partition import partition
@@ -78,9 +78,7 @@ def _refusing(rows: Iterable[Row], public_users: set[str]) -> Iterator[Row]:
 
 def training_shape(config: Config) -> TrainingShape:
     """Steps from declared numbers: what a shard really holds must not change what is done."""
-    teachers, data = config.teachers, config.data
-    tokens = data.sentences / teachers.count * (data.mean_tokens + 1)
-    steps = math.ceil(teachers.epochs * tokens / (teachers.rows * teachers.row_tokens))
+    teachers, steps = config.teachers, training_steps(config)
     return TrainingShape(
         rank=config.adapter.rank,
         alpha=2.0 * config.adapter.rank,
@@ -88,7 +86,7 @@ def training_shape(config: Config) -> TrainingShape:
         seed=config.compute.seed,
         row_tokens=teachers.row_tokens,
         rows_per_step=teachers.rows,
-        steps=max(1, steps),
+        steps=steps,
         learning_rate=teachers.learning_rate,
         warm_up=min(5, max(1, steps // 4)),
         precision=_precision(config.compute.precision),

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hearsay.errors import ConfigError
 from hearsay.stacked import AdapterShape, StackedTop
-from hearsay.vocabulary import token_losses
+from hearsay.vocabulary import Shortlist, loss_slopes, short_slopes
 
 SCHEDULES = ("constant", "linear", "cosine")
 
@@ -98,28 +98,36 @@ def gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
     return _slopes(top, state.rows(step), leaves, leaves)
 
 
-def output_gradient(top: StackedTop, state: BlockState, step: int) -> Tensor:
+def output_gradient(top: StackedTop, state: BlockState, step: int, listed: Shortlist | None = None) -> Tensor:
     """[G, D_B]: the same for the B's alone, in the order of `Layout.outputs`; the A's stay as they are."""
     views = [view.detach() for view in top.layout.views(state.flat)]
-    return _slopes(top, state.rows(step), views, [view.requires_grad_() for view in views[1::2]])
+    return _slopes(top, state.rows(step), views, [view.requires_grad_() for view in views[1::2]], listed)
 
 
-def shared_gradient(top: StackedTop, adapter: Tensor, rows: StepRows, units: int) -> Tensor:
+def shared_gradient(
+    top: StackedTop, adapter: Tensor, rows: StepRows, units: int, listed: Shortlist | None = None
+) -> Tensor:
     """[units, D_B]: the same where all units wear one adapter [1, D], of which no copies are made."""
     views = [view.detach() for view in top.layout.views(adapter)]
     views[1::2] = [view.expand(units, -1, -1).requires_grad_() for view in views[1::2]]
-    return _slopes(top, rows, views, views[1::2])
+    return _slopes(top, rows, views, views[1::2], listed)
 
 
-def _slopes(top: StackedTop, rows: StepRows, worn: list[Tensor], wanted: list[Tensor]) -> Tensor:
+def _slopes(
+    top: StackedTop, rows: StepRows, worn: list[Tensor], wanted: list[Tensor], listed: Shortlist | None = None
+) -> Tensor:
     tokens, targets, positions = (part.long() for part in rows)
     trunk = top.trunk(tokens, positions)
     top.wear(worn)
     hidden = top.hidden(trunk, positions)
-    losses = token_losses(hidden.flatten(0, 1), top.split.head, targets.clamp(min=0).flatten())
-    valid = (targets >= 0).view(len(wanted[0]), -1).float()
-    weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
-    grads = torch.autograd.grad((losses * weights.flatten()).sum(), wanted)
+    with torch.no_grad():
+        states, truth = hidden.flatten(0, 1), targets.clamp(min=0).flatten()
+        head = top.split.head
+        slopes = short_slopes(states, head, truth, listed) if listed else loss_slopes(states, head, truth)
+        valid = (targets >= 0).view(len(wanted[0]), -1).float()
+        weights = valid / valid.sum(1, keepdim=True).clamp(min=1)
+        slopes *= weights.view(-1, 1).to(slopes.dtype)
+    grads = torch.autograd.grad(hidden, wanted, slopes.view(hidden.shape))
     return torch.cat([grad.flatten(1) for grad in grads], 1)
 
 

@@ -1,7 +1,8 @@
 """Blocks of teachers in waves: how many blocks' state is on the device at once, and what happens when that is too many.
 
 A block is the atom: it is launched with the same shapes in any wave, so a smaller wave changes time and memory and no
-number. The size of a wave follows the memory at hand and, after an out-of-memory error, is halved down to one block.
+number. After an out-of-memory error a wave is halved, down to one block. One block is also what a wave has unless told
+otherwise: its launches fill the device, and while it works the next block is packed and the last one written.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,13 +12,13 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 import torch
+from torch import Tensor
 
 from hearsay.errors import ModelError
 from hearsay.private.training import TrainingShape
 from hearsay.stacked import StackedTop
 from hearsay.vocabulary import chunk_rows
 
-LARGEST_WAVE = 8
 _GIB = 2**30
 T = TypeVar("T")
 
@@ -50,13 +51,6 @@ def memory(top: StackedTop, shape: TrainingShape, block: int) -> Memory:
     return Memory(base, state, tokens * kept * cell + 2 * 4 * block * top.layout.size + head)
 
 
-def fitting_wave(need: Memory, device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1  # nothing is gained from more where the processor is the bound
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(LARGEST_WAVE, int((0.8 * free - need.launch) // max(1, need.state))))
-
-
 class Ahead(Generic[T]):
     """Prepares the next block on the host, in one other thread, while the device works on the present one."""
 
@@ -77,6 +71,31 @@ class Ahead(Generic[T]):
         if after is not None and after not in self._ready:
             self._ready[after] = self._thread.submit(self._prepare, after)
         return result
+
+
+class Behind:
+    """Keeps finished blocks in one other thread, one block at a time, while the device goes on."""
+
+    def __init__(self, keep: Callable[[int, Tensor], None]) -> None:
+        self._keep = keep
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> "Behind":
+        self._thread = ThreadPoolExecutor(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(wait=True)  # also after an error: what was finished before it is kept
+        self._settle()
+
+    def __call__(self, block: int, flat: Tensor) -> None:
+        self._settle()
+        self._last = self._thread.submit(self._keep, block, flat)
+
+    def _settle(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
 
 def in_waves(blocks: list[int], size: int, run: Callable[[list[int]], T], too_small: Callable[[], str]) -> Iterator[T]:

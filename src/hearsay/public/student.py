@@ -151,7 +151,8 @@ class _Prepared:
     @torch.no_grad()
     def held_out_losses(self, student: Adapted) -> Tensor:
         found = []
-        for mine in torch.nonzero(self.held_out)[:, 0].split(512):
+        chosen = torch.nonzero(self.held_out)[:, 0]
+        for mine in chosen.split(512) if len(chosen) else ():  # an empty tensor splits into one empty part
             used, inverse = self.asked[mine, 0].unique(return_inverse=True)
             hidden = student.top.hidden(_worn(student, self.trunk[used]))
             found.append(self.judged(student, hidden[inverse, self.asked[mine, 1]], mine))

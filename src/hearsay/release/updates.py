@@ -28,12 +28,14 @@ from hearsay.accounting import plan
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.private.engine import Engine, Items, Local, Progress, built, silent
-from hearsay.private.moves import Moves, frame_of, moves
+from hearsay.private.moves import Moves, frame_of
 from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units, packed_units
 from hearsay.private.workshop import Workshop, WorkshopPlan, digest, source
+from hearsay.public.shortlist import Vocabulary
 from hearsay.release.door import Door, Question
 from hearsay.release.grid import BoundedSum, joined
+from hearsay.vocabulary import Shortlist
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Crowd:
     clip: float
     rate: Fraction  # the chance of a unit to take part in a round
     run: str
+    vocabulary: Vocabulary | None = None  # what a round's losses are compared with; none: everything
     engine: "Engine[Crowd] | None" = None  # none: this process
 
     @property
@@ -55,16 +58,18 @@ class Crowd:
     def total(self, student: Tensor, number: int) -> BoundedSum:
         chosen = None if self.rate == 1 else coins(self.rate, len(self.units))
         members = np.arange(len(self.units)) if chosen is None else np.flatnonzero(chosen)
-        engine = self.engine or Local(self)
-        return joined(engine.map(Moving(student.detach().cpu(), number), members, silent))
+        listed = None if self.vocabulary is None else self.vocabulary.listed(number)
+        task = Moving(student.detach().cpu(), number, listed)
+        return joined((self.engine or Local(self)).map(task, members, silent))
 
-    def vectors(self, student: Tensor, number: int, members: Items | None = None) -> Iterator[Tensor]:
-        """[block, 1, D_B] in clips: of these units, or of all."""
+    def vectors(self, round: "Moving", members: Items) -> Iterator[Tensor]:
+        """[block, 1, D_B] in clips, of these units."""
         chosen: NDArray[np.bool_] | None = None
-        if members is not None and len(members) < len(self.units):
+        if len(members) < len(self.units):
             chosen = np.zeros(len(self.units), bool)
             chosen[members] = True
-        for move in self.moves(self.units, student, number % self.units.pages, chosen):
+        page = round.number % self.units.pages
+        for move in self.moves(self.units, round.student, page, chosen, round.listed):
             yield (move / self.clip)[:, None]
 
     @cached_property
@@ -81,19 +86,21 @@ class Crowd:
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
-        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate
+        told = self.vocabulary and self.vocabulary.fingerprint()
+        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, told
 
 
 @dataclass(frozen=True)
 class Moving:
     """A task: how its units would move the student, as one bounded sum."""
 
-    student: Tensor  # public
-    number: int
+    student: Tensor  # public, as the next two
+    number: int  # of the round
+    listed: Shortlist | None = None  # what its losses are compared with
 
     def __call__(self, crowd: Crowd, members: Items, progress: Progress, /) -> BoundedSum:
         found = BoundedSum(UNIT_BALL, 1, crowd.width, crowd.moves.device)
-        for vectors in crowd.vectors(self.student, self.number, members):
+        for vectors in crowd.vectors(self, members):
             found.add(vectors)
         return found
 
@@ -104,6 +111,7 @@ class CrowdPlan:
 
     workshop: WorkshopPlan
     shape: TrainingShape
+    block: int  # units a launch: whether their place matters was tried by the run's own process
     pages: int
     folder: Path
     declared: int
@@ -121,7 +129,7 @@ class CrowdPlan:
     def gather(self, shop: Workshop) -> Crowd:
         """Packs the units if nobody did; before workers are told of a crowd, the run's own process has gathered it."""
         units = packed_units(shop.partition, frame_of(shop.stack.lm, self.shape), self.pages, self.folder)
-        movers = moves(shop.stack, self.shape, shop.stack.block)
+        movers = Moves(shop.stack.top, self.shape, shop.stack.device, self.block)
         return Crowd(units, movers, self.declared, self.clip, self.rate, self.run)
 
 
