@@ -13,35 +13,30 @@ What crosses is named here: `Asker` and its answers. After the door everything i
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
 from hearsay import charging, stages
-from hearsay import lm as models
 from hearsay.accounting import identity
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
-from hearsay.config_augment import AugmentConfig, Generator
-from hearsay.errors import BadInput
+from hearsay.candidates import private_rows, written
+from hearsay.config_augment import AugmentConfig
 from hearsay.pipeline import Watcher
-from hearsay.private.corpus import strangers
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public import encoder as encoders
-from hearsay.public import generator, scoring
+from hearsay.public import scoring
 from hearsay.public import space as spaces
 from hearsay.public.corpus_card import release_corpus
 from hearsay.public.encoder import Encoder, Vectors
-from hearsay.public.endpoint import Endpoint
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen, select, tempered
 from hearsay.public.space import Floats, Ids, Space
-from hearsay.reading import Columns, read_rows
 from hearsay.release.door import Door
 from hearsay.release.histogram import shares as normalised
 from hearsay.release.labelled import Asker, noise_of
-from hearsay.run import Run, open_run
+from hearsay.run import Run
 from hearsay.stages import Stages
 
 GENERATED = 512  # candidates that stand for the public side in the paper's teachers
@@ -117,52 +112,14 @@ def load_encoder(config: AugmentConfig) -> Encoder:
     return encoders.load(settings.encoder, max_tokens=settings.max_tokens, device=device, fast=fast)
 
 
-def written(config: AugmentConfig, run: Run, flow: Stages) -> list[Candidate]:
-    """The candidates, from whichever backend; kept in a file, so that they are written once."""
-    path = run.release / "stages" / "candidates.jsonl"
-    if not path.exists():
-        with flow.start("candidates") as progress:
-            generator.save(_write(config, run, progress), path)
-    found = generator.load(path)
-    generator.check(found, config.data.labels)
-    return found
-
-
-def _write(config: AugmentConfig, run: Run, progress: generator.Progress) -> list[Candidate]:
-    settings, labels, seed = config.generator, config.data.labels, config.compute.seed
-    if settings.backend == "file":
-        return generator.from_files(settings.files, settings, labels)
-    asked = generator.requests(settings, labels, seed)
-    source = _source(settings, run)
-    if settings.backend == "endpoint":
-        texts = Endpoint(settings, config.endpoint, run.home / "responses").write(asked, progress)
-    else:
-        lm = models.load(source, device=stages.pick_device(config.compute.device))
-        texts = generator.written_by(lm, asked, settings, seed, progress)
-    return generator.cleaned(asked, texts, settings)
-
-
-def _source(settings: Generator, run: Run) -> str:
-    """The model that writes: for a student its run is named. A server may serve a student by its folder's name, too."""
-    named = Path(settings.model)
-    source = str(open_run(named).release / "student") if settings.backend == "student" else settings.model
-    charging.check_origin(source, run)
-    if settings.backend == "student" and not Path(source).is_dir():
-        raise BadInput(f"{named} has no finished student; type `hearsay run CONFIG --out {named}` first")
-    return source
-
-
 def private_units(config: AugmentConfig, run: Run, encoder: Encoder) -> Labelled:
     data, privacy = config.data, config.privacy
-    columns = Columns(text=data.text, label=data.label, user=data.user if privacy.unit == "user" else None)
-    key = identity.derived_key("partition", privacy.corpus)
-    rows = read_rows(data.private, columns, label_separator=data.separator)
     return collect(
-        strangers(rows, generator.declared(config.generator), key, "generator.files"),
+        private_rows(config),
         data.labels,
         unit=privacy.unit,
         cap=data.cap,
-        key=key,
+        key=identity.derived_key("partition", privacy.corpus),
         sketch_key=identity.sketch_key(),
         encode=encoder.alone,
         folder=run.private / "labelled",

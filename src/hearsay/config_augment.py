@@ -23,7 +23,7 @@ class LabelledData(Section):
     label: str = Field("label", description="column that holds the label, or a list of labels")
     separator: str | None = Field(None, description="what separates several labels in one value, such as |")
     user: str | None = Field(None, description="column that says whose row it is; needed for unit: user")
-    labels: list[str] = Field(min_length=2, description="every label there may be: public; others count as `other`")
+    labels: list[str] = Field(description="every label there may be: public; others count as `other`")
     units: Positive = Field(description="how many units the private files hold, as declared by you (never counted)")
     cap: Positive = Field(20, description="rows one unit may contribute; further ones are ignored")
 
@@ -35,6 +35,8 @@ class LabelledData(Section):
     @field_validator("labels")
     @classmethod
     def _labels(cls, value: list[str]) -> list[str]:
+        if len(value) < 2:
+            raise ValueError("need at least 2 labels: with one there is nothing to tell apart")
         if len(set(value)) != len(value) or any(not name.strip() or name != name.strip() for name in value):
             raise ValueError("need each label once, none of them empty or with space around it")
         if OTHER in value:

@@ -38,6 +38,7 @@ class ClinicFiles:
     private: Path
     holdout: Path
     secrets: Path
+    public: Path  # first words behind control codes, of nobody: what a coded student is warmed up on
 
 
 def notes(patients: int, seed: int = 0, lane: str = "private") -> Iterator[Note]:
@@ -94,12 +95,24 @@ def _text(chance: random.Random, labels: list[str], name: str, number: str, age:
     return " ".join([who, f"{complaint}{known_part}.", *middle[: chance.randint(2, 3)], chance.choice(CLOSE)])
 
 
+def openings() -> Iterator[str]:
+    """How a note of each specialty may begin, from public words alone, behind its control code."""
+    for label, known in SPECIALTIES.items():
+        for term in known.terms:
+            yield from (f"[{label}] Patient, aged 61. {head[0]}{term} {COURSE[0]}." for head in HEADS.values())
+
+
+def files_in(folder: Path) -> ClinicFiles:
+    return ClinicFiles(*(folder / name for name in ("private.jsonl", "holdout.jsonl", "secrets.txt", "public.jsonl")))
+
+
 def write_corpus(folder: Path, *, patients: int, holdout: int, seed: int = 0) -> ClinicFiles:
-    """private.jsonl, holdout.jsonl (other patients) and secrets.txt: the same bytes for the same arguments."""
+    """Notes, notes of other patients, secrets and public openings: the same bytes for the same arguments."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = ClinicFiles(*(folder / name for name in ("private.jsonl", "holdout.jsonl", "secrets.txt")))
+    files = files_in(folder)
     _write(files.private, notes(patients, seed))
     _write(files.holdout, notes(holdout, seed, "holdout"))
+    files.public.write_text("".join(json.dumps({"coded": text}) + "\n" for text in openings()), encoding="utf-8")
     files.secrets.write_text("".join(f"{phrase}\n" for phrase in secrets(patients, seed)), encoding="utf-8")
     return files
 

@@ -12,7 +12,7 @@ from hearsay import config as configs
 from hearsay import run as runs
 from hearsay.accounting import identity
 from hearsay.config_augment import AugmentConfig
-from hearsay.demo.clinic import LABELS, ClinicFiles, write_corpus
+from hearsay.demo.clinic import LABELS, ClinicFiles, files_in, write_corpus
 from hearsay.demo.clinic_words import SPECIALTIES
 from hearsay.run import write_text
 from hearsay.stages import Watch
@@ -59,4 +59,4 @@ def corpus(folder: Path, seed: int, patients: int) -> ClinicFiles:
         files = write_corpus(folder, patients=patients, holdout=PATIENTS["holdout"], seed=seed)
         write_text(done, json.dumps([seed, patients]))
         return files
-    return ClinicFiles(*(folder / name for name in ("private.jsonl", "holdout.jsonl", "secrets.txt")))
+    return files_in(folder)

@@ -81,9 +81,13 @@ def collect(
 
 
 def _vector(encode: Callable[[str], Vector], text: str) -> Vector:
-    """The encoder's own exceptions may quote the text, so only their type is passed on."""
+    """The encoder's own exceptions may quote the text, so only their type is passed on.
+
+    A vector that is not finite becomes zero here: further on, numpy would warn, and a warning tells of a text.
+    """
     try:
-        return encode(text)
+        found = encode(text)
+        return found if np.isfinite(found).all() else np.zeros_like(found)
     except Exception as error:
         failure = type(error).__name__
     raise DataError(
