@@ -47,7 +47,7 @@ def main() -> None:
     movers = moves(stack, shape, given.block)
     crowd = Crowd(_units(lm, shape, given.units), movers, given.units, 0.5, Fraction(1), "benchmark")
     student = stack.top.layout.initial()
-    found = {
+    found: dict[str, Any] = {
         "units_a_launch": movers.block,
         "dimensions": crowd.width,
         "sum": _timed(lambda number: crowd.total(student, number), device),

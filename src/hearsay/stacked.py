@@ -120,7 +120,8 @@ class StackedLinear(nn.Module):
             return y
         if len(self.a) < len(self.b):
             inner = x.reshape(-1, x.shape[-1]) @ self.a[0].to(x.dtype)
-            return y + Shared.apply(inner, self.b, self.scale).view(y.shape)  # type: ignore[no-untyped-call]
+            added: Tensor = Shared.apply(inner, self.b, self.scale)  # type: ignore[no-untyped-call]
+            return y + added.view(y.shape)
         a, b = self.a.to(x.dtype), self.b.to(x.dtype)
         inner = torch.bmm(x.reshape(a.shape[0], -1, a.shape[1]), a)
         each = y.view(a.shape[0], -1, b.shape[2])

@@ -115,8 +115,9 @@ PLANTS = (
           "float(len(crowd.units) * crowd.rate)",
           "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
-          "return -output_gradient(self.top, state, 0)",
-          "return (found := -output_gradient(self.top, state, 0)) - 1e-6 * found.mean(0)",
+          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block)",
+          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block); "
+          "return found - 1e-6 * found.mean(0)",
           "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
     # Sums from elsewhere
     Plant("a partial sum of another bound", GRID, "or other.bound != self.bound ", "",

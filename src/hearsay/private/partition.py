@@ -10,7 +10,7 @@ Nothing here logs, prints or counts for the outside.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,16 +85,24 @@ class _Collector:
         self._labels, self._label_lengths = array("h"), array("i")
 
     def take(self, batch: list[Row]) -> None:
-        pairs = [(row, self._meet(unit_of(row, self._settings.unit))) for row in batch]
-        pairs = [(row, unit) for row, unit in pairs if self._given[unit] < self._settings.cap]
-        if not pairs:
-            return
-        sentences = self._token_ids([row for row, _ in pairs])
-        kept: list[Sequence[int]] = []
-        for (row, unit), sentence in zip(pairs, sentences, strict=True):
-            if self._admit(row, unit, len(sentence)):
-                kept.append(sentence[: self._settings.max_tokens])
-        self._write(kept)
+        """Tokenises no more of a unit than may still be needed, and writes in the order of the file: where a batch ends
+        depends on everybody's rows, so nothing may depend on where it ends.
+        """
+        waiting: dict[int, list[int]] = {}  # unit: places of its rows in the batch
+        for place, row in enumerate(batch):
+            waiting.setdefault(self._meet(unit_of(row, self._settings.unit)), []).append(place)
+        kept: dict[int, tuple[int, list[int]]] = {}
+        while waiting := {unit: rows for unit, rows in waiting.items() if rows and self._room(unit)}:
+            pairs = [(place, unit) for unit, rows in waiting.items() for place in rows[: self._room(unit)]]
+            waiting = {unit: rows[self._room(unit) :] for unit, rows in waiting.items()}
+            sentences = self._token_ids([batch[place] for place, _ in pairs])
+            for (place, unit), sentence in zip(pairs, sentences, strict=True):
+                if self._admit(batch[place], unit, len(sentence)):
+                    kept[place] = unit, sentence[: self._settings.max_tokens]
+        self._write([(batch[place], *kept[place]) for place in sorted(kept)])
+
+    def _room(self, unit: int) -> int:
+        return self._settings.cap - self._given[unit]
 
     def _meet(self, unit: str) -> int:
         """Every unit enters the sketch, even one whose rows are all too short: the corpus is the same either way."""
@@ -105,8 +113,8 @@ class _Collector:
         return name
 
     def _admit(self, row: Row, unit: int, length: int) -> bool:
-        """Whether the sentence stays, and if so its entry in the index. Looks at nothing but the unit's own rows."""
-        if length < self._settings.min_tokens or self._given[unit] >= self._settings.cap:
+        """Whether the sentence stays. Looks at nothing but the unit's own rows."""
+        if length < self._settings.min_tokens or not self._room(unit):
             return False
         if self._settings.dedupe:
             name = text_hash(self._key, unit, row.text)
@@ -114,11 +122,6 @@ class _Collector:
                 return False
             self._texts.add(name)
         self._given[unit] += 1
-        self._shards.append(unit % self._settings.shards)
-        self._lengths.append(min(length, self._settings.max_tokens))
-        self._units.append(unit & (2**64 - 1))
-        if self._settings.labels is not None:
-            self._add_labels(row.labels)
         return True
 
     def _add_labels(self, labels: tuple[str, ...]) -> None:
@@ -141,8 +144,14 @@ class _Collector:
             )
         return sentences
 
-    def _write(self, sentences: list[Sequence[int]]) -> None:
-        ids = np.fromiter(chain.from_iterable(sentences), dtype=np.int64)
+    def _write(self, kept: list[tuple[Row, int, list[int]]]) -> None:
+        for row, unit, sentence in kept:
+            self._shards.append(unit % self._settings.shards)
+            self._lengths.append(len(sentence))
+            self._units.append(unit & (2**64 - 1))
+            if self._settings.labels is not None:
+                self._add_labels(row.labels)
+        ids = np.fromiter(chain.from_iterable(sentence for _, _, sentence in kept), dtype=np.int64)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._settings.vocabulary):
             raise DataError(
                 f"got token ids outside the vocabulary of {self._settings.vocabulary}, need ids below it, "
