@@ -34,6 +34,7 @@ from hearsay.private.shards import PartitionSettings
 from hearsay.private.training import TrainingShape
 from hearsay.private.workshop import Teaching, Workshop, WorkshopPlan
 from hearsay.public.questions import Questions
+from hearsay.public.shortlist import Vocabulary
 from hearsay.reading import Row
 from hearsay.release import updates
 from hearsay.release.asking import BlockAnswers, Ensemble, Sum
@@ -160,14 +161,16 @@ def crowd_plan(plan: WorkshopPlan, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_updates_are_the_same_for_any_number_of_workers(
     cluster: Cluster, crowd_plan: CrowdPlan, shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With everyone and with a sample, whose coins are thrown once, in this process."""
+    """With everyone, with a sample, whose coins are thrown once, in this process, and with a shortlist of tokens."""
     crowd = crowd_plan.gather(shop)
     student = shop.stack.top.layout.initial()
     fell = np.arange(len(crowd.units)) % 3 != 1
     thrown: list[int] = []
     monkeypatch.setattr(updates, "coins", lambda rate, count: thrown.append(count) or fell)
-    for rate in (Fraction(1), Fraction(2, 3)):
-        here = dataclasses.replace(crowd, rate=rate)
+    size = shop.stack.top.split.head.shape[0]
+    words = Vocabulary(torch.full((size,), 1 / size, dtype=torch.float64), 40, seed=1)
+    for rate, vocabulary in ((Fraction(1), None), (Fraction(2, 3), None), (Fraction(1), words)):
+        here = dataclasses.replace(crowd, rate=rate, vocabulary=vocabulary)
         wanted = here.total(student, 1).total
         assert wanted.any()
         for workers in (1, 2, 3):
