@@ -24,13 +24,13 @@ RESULT = Path(__file__).parent / "results" / "partition_memory.json"
 CASES = {"user": ("user", False), "user, dedupe": ("user", True), "record, dedupe": ("record", True)}
 
 
-def write_corpus(path: Path) -> None:
+def write_corpus(path: Path, rows: int = ROWS, users: int = USERS) -> None:
     chosen = random.Random(1)
     words = ["".join(chosen.choices("etaoinshrdlu", k=chosen.randint(2, 9))) for _ in range(5000)]
     with path.open("w") as file:
-        for _ in range(ROWS):
+        for _ in range(rows):
             text = " ".join(chosen.choices(words, k=chosen.randint(6, 16)))
-            file.write(f'{{"text": "{text}", "user": "user-{chosen.randrange(USERS)}"}}\n')
+            file.write(f'{{"text": "{text}", "user": "user-{chosen.randrange(users)}"}}\n')
 
 
 def tokenise(texts: list[str]) -> list[list[int]]:

@@ -38,7 +38,7 @@ from hearsay.public.shortlist import Vocabulary
 from hearsay.release import door, updates
 from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
-from hearsay.release.updates import Crowd, ask_update, coins, full_scale, sampled_scale
+from hearsay.release.updates import Crowd, Moving, ask_update, coins, full_scale, sampled_scale
 from hearsay.stacked import StackedTop
 from hearsay.vocabulary import Shortlist, loss_slopes, short_slopes
 from test_pipeline import SETTINGS, _calm_noise, _Counter, _generate, _in_child, _Killer, hearsay
@@ -141,7 +141,8 @@ def test_dropping_a_unit_removes_its_vector_and_moves_nobody_else(
     for gone in (0, 4, 8):
         rest = _crowd(tiny, people[:gone] + people[gone + 1 :], steps=steps, words=words).total(student, 0).total
         alone = _crowd(tiny, [people[gone]], block=1, steps=steps, words=words)
-        vector = on_grid(next(alone._vectors(student, 0)), UNIT_BALL)
+        listed = alone.vocabulary.listed(0) if alone.vocabulary else None
+        vector = on_grid(next(alone.vectors(Moving(student, 0, listed), np.arange(1))), UNIT_BALL)
         assert torch.equal(everyone - rest, vector[0])
         assert int((vector.double() ** 2).sum()) <= STEPS**2
     assert int((everyone != 0).sum()) > 0

@@ -43,6 +43,8 @@ class Config(Section):
             )
         if self.baseline is not None:
             self._fits(self.baseline)
+            if self.compute.engine != "local":
+                raise ValueError("baselines run in one process; set compute.engine: local")
         return self
 
     @property

@@ -138,6 +138,8 @@ class AugmentConfig(Section):
             raise ValueError("votes say private or generated, not which label; set selection.relabel: false")
         if unknown := sorted(set(self.generator.terms) - set(self.data.labels)):
             raise ValueError(f"generator.terms names {unknown[0]!r}, which data.labels does not list")
+        if self.compute.engine != "local":
+            raise ValueError("a labelled corpus is made in one process; set compute.engine: local")
         return self
 
     def plan_request(self) -> plan_augment.Request:

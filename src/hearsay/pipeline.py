@@ -9,9 +9,11 @@ both sides, and what crosses is named here: `door.ask`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,12 +25,14 @@ from hearsay.adapter_files import merged
 from hearsay.baselines import methods as baselines
 from hearsay.config import Config
 from hearsay.lm import LanguageModel, end_id, start_id
-from hearsay.private.moves import frame_of, moves
+from hearsay.private import engines
+from hearsay.private.engine import Bench, Engine, Plan
+from hearsay.private.moves import moves
 from hearsay.private.shards import Partition
 from hearsay.private.stack import Stack
 from hearsay.private.store import AdapterStore
 from hearsay.private.teaching import make_partition, training_shape, update_shape
-from hearsay.private.units import packed_units
+from hearsay.private.workshop import Teaching, Workshop, WorkshopPlan
 from hearsay.public.basis import whitened
 from hearsay.public.cards import release_student
 from hearsay.public.prefixes import complete, read_prefixes
@@ -38,7 +42,7 @@ from hearsay.public.shortlist import Vocabulary, shares
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.release.door import Door
-from hearsay.release.updates import Crowd, ask_update
+from hearsay.release.updates import CrowdPlan, ask_update
 from hearsay.run import Run
 from hearsay.stacked import Adapted
 from hearsay.stages import Stages
@@ -65,12 +69,26 @@ class Work:
     def file(self, name: str) -> Path:
         return self.run.release / "stages" / f"{name}.safetensors"
 
+    @cached_property
+    def workshop(self) -> Workshop:
+        """Where the private work is done, unless workers elsewhere build their own from the plan."""
+        return Workshop(self.stack, self.partition)
+
+    @property
+    def workshop_plan(self) -> WorkshopPlan:
+        return self.workshop.plan(compile=self.config.compute.compile)
+
 
 def generate(
     config: Config, run: Run, watch: Watcher = stages.Watch, *, anyway: bool = False, research: bool = False
 ) -> Work:
     """Runs or resumes; the student ends in release/student. `research` stamps the ledger: not for production."""
     charging.check_feasible(config, anyway=anyway)
+    with engines.ready(config.compute):
+        return _generate(config, run, watch, research=research)
+
+
+def _generate(config: Config, run: Run, watch: Watcher, *, research: bool) -> Work:
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
     student = warmed_up(work)
@@ -90,6 +108,8 @@ def generate(
 
 def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False) -> Work:
     flow = Stages(run, watch)
+    if config.compute.threads is not None:
+        torch.set_num_threads(config.compute.threads)
     device = stages.pick_device(config.compute.device)
     charging.check_origin(config.model, run)
     with flow.start("model"):
@@ -144,10 +164,14 @@ def moved(work: Work, student: Tensor) -> Tensor:
 
     def compute(progress: stages.Progress) -> Tensor:
         scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))
-        units = packed_units(work.partition, frame_of(work.lm, shape), settings.pages, work.run.private / "units")
         words = vocabulary(work)
-        movers = moves(work.stack, shape, work.stack.block, words.listed(0) if words else None)
-        crowd = Crowd(units, movers, work.config.data.units, settings.clip, rate, work.run.id, words)
+        block = moves(work.stack, shape, work.stack.block, words.listed(0) if words else None).block
+        plan = CrowdPlan(
+            work.workshop_plan, shape, block, settings.pages, work.run.private / "units", work.config.data.units,
+            settings.clip, rate, work.run.id,
+        )  # fmt: skip
+        crowd = replace(plan.gather(work.workshop), vocabulary=words)
+        crowd = replace(crowd, engine=_engine(work, crowd, plan))
         rule = ServerSettings(settings.rounds, settings.learning_rate, settings.optimiser, settings.average)
         server = Server(student, work.stack.top.layout.outputs(), rule)
         for number in range(settings.rounds):
@@ -201,11 +225,12 @@ def train_teachers(work: Work, student: Tensor, number: int) -> AdapterStore:
     """Private: one teacher per shard, restarted from the current (public) student."""
     count = work.config.teachers.count
     store = work.stack.store(work.run.private / "teachers" / f"round-{number}", count=count, generation=number)
-    if not all(store.has(block) for block in range(store.blocks)):
+    if missing := store.missing():
         with work.stages.start(f"teachers {number + 1}") as progress:
-            work.stack.train(
-                work.partition.shard, count, generation=number, store=store, progress=progress, start=student
-            )
+            store.sweep()
+            engine = _engine(work, work.workshop, work.workshop_plan)
+            for _ in engine.map(Teaching(store, student), np.array(missing), progress):
+                pass  # trained teachers come back as files in private/, never as values
     return store
 
 
@@ -214,8 +239,13 @@ def answers(work: Work, questions: Questions, teachers: AdapterStore, student: T
     config = work.config
     share = charging.share_of_a_round(config, work.ledger)
     with work.stages.start(f"answers {number + 1}") as progress:
-        ensemble = Ensemble(work.stack, teachers, work.run.id, progress)
-        return Answered(questions, ask(work.door, ensemble, questions, config.ask, share, student))
+        engine = _engine(work, work.workshop, work.workshop_plan)
+        ensemble = Ensemble(engine, work.stack, Teaching(teachers, student), work.run.id, progress)
+        return Answered(questions, ask(work.door, ensemble, questions, config.ask, share))
+
+
+def _engine(work: Work, bench: Bench, plan: Plan[Bench]) -> Engine[Bench]:
+    return engines.for_bench(work.config.compute, bench, plan, gpus=work.stack.device.type == "cuda")
 
 
 def taught(work: Work, student: Tensor, answered: Answered, number: int) -> Tensor:

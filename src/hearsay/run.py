@@ -22,12 +22,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from hearsay.accounting import identity
 from hearsay.errors import BadInput, ConfigError
 
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
 RECEIPT = "forgotten.json"
 LOCK = ".lock"
+ELSEWHERE = ("engine", "address", "workers")  # of compute
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "opacus", "numpy", "dp-accounting", "mpmath")
 
 
@@ -156,13 +159,21 @@ def worker(folder: Path) -> int | None:
 
 def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
     run = open_run(folder)
-    if (folder / "config.yaml").read_text() != config_text:
+    if _settled((folder / "config.yaml").read_text()) != _settled(config_text):
         raise ConfigError(f"{folder} was begun with other settings (see its config.yaml); name another with --out")
     if run.ledger != ledger.resolve():
         raise ConfigError(f"{folder} is charged to {run.ledger}; continue with that ledger, or name another --out")
     if (folder / RECEIPT).exists():  # going on would read the private text again and make the receipt a lie
         raise BadInput(f"the private part of {folder} was destroyed (see {RECEIPT}); name another --out for a new run")
     return run
+
+
+def _settled(config_text: str) -> Any:
+    """What a run may not change on its way: all but who does the work, which changes no number."""
+    body = yaml.safe_load(config_text) or {}
+    for name in ELSEWHERE:
+        body.get("compute", {}).pop(name, None)
+    return body
 
 
 def environment() -> dict[str, Any]:

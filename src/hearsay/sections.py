@@ -156,3 +156,13 @@ class Compute(Section):
     block: Positive | None = Field(None, description="teachers per launch; null: chosen for the device")
     compile: bool = Field(False, description="torch.compile; pays on a GPU for long runs")
     seed: int = Field(0, description="seed of everything public (never of the noise)")
+    threads: Positive | None = Field(None, description="of each process; null: torch's choice. Changes last bits")
+    engine: Literal["local", "ray"] = Field("local", description="who does the private work: this process, or Ray")
+    address: str | None = Field(None, description="ray: HOST:PORT of a cluster, auto: this machine's; null: a new one")
+    workers: Positive | None = Field(None, description="ray: workers at once; null: one a GPU, or cores / threads")
+
+    @model_validator(mode="after")
+    def _ray_only(self) -> "Compute":
+        if self.engine == "local" and (self.address is not None or self.workers is not None):
+            raise ValueError("address and workers belong to engine ray; set compute.engine: ray, or remove them")
+        return self

@@ -118,15 +118,15 @@ PLANTS = (
           "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
           "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "
           "return found - 1e-6 * found.mean(0)",
-          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1]"),
+          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1-None]"),
     # Rounds, pages and draws
     Plant("a round whose number is not in its name", UPDATES, "name=_name(student, number, *crowd.plan(),",
           "name=_name(student, *crowd.plan(),", f"{ROUNDS}::test_a_round_is_named_by_all_that_decides_its_answer"),
     Plant("a round whose student is not in its name", UPDATES,
           "found.update(student.detach().cpu().float().numpy().tobytes())", "pass",
           f"{ROUNDS}::test_a_round_is_named_by_all_that_decides_its_answer"),
-    Plant("a page that depends on how many units there are", UPDATES, "number % self.units.pages",
-          "(number + len(self.units)) % self.units.pages",
+    Plant("a page that depends on how many units there are", UPDATES, "round.number % self.units.pages",
+          "(round.number + len(self.units)) % self.units.pages",
           f"{ROUNDS}::test_the_page_of_a_round_follows_from_its_number_alone"),
     Plant("coins from a seeded generator", UPDATES, "secrets.token_bytes(8 * count)",
           "np.random.default_rng(0).bytes(8 * count)", f"{ROUNDS}::test_coins_fall_by_chance_at_their_rate"),
@@ -170,6 +170,9 @@ PLANTS = (
           "for name in sorted(self.units) if name % shards == m for",
           "for place, name in enumerate(sorted(self.units)) if place % shards == m for",
           "tests/test_augment.py::test_an_empty_shard_is_undecided_and_touches_nobody"),
+    # Sums from elsewhere
+    Plant("a partial sum of another bound", GRID, "or other.bound != self.bound ", "",
+          "tests/test_ray.py::test_only_bounded_sums_of_one_kind_are_added"),
     # What is told
     Plant("a private count in the progress", "hearsay.pipeline",
           'partition = make_partition(config, lm, run.private / "shards")',

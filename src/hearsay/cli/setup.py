@@ -68,9 +68,9 @@ def _python() -> Check:
     return Check("Python", sys.version_info >= (3, 11), f"{sys.version.split()[0]} (need 3.11 or later)")
 
 
-def _package(name: str) -> Check:
+def _package(name: str, source: str = "") -> Check:
     version = installed(name)
-    return Check(name, version is not None, version or f"missing; type: pip install {name}")
+    return Check(name, version is not None, version or f"missing; type: pip install {source or name}")
 
 
 def _machine() -> Check:
@@ -99,6 +99,8 @@ def _config_checks(config: Config | AugmentConfig) -> list[Check]:
     found = []
     for name, paths, columns in labelled_inputs(config) if isinstance(config, AugmentConfig) else inputs(config):
         found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
+    if config.compute.engine == "ray":
+        found.append(_package("ray", "'hearsay[ray]'"))
     return [*found, _plan(config)]
 
 

@@ -130,6 +130,13 @@ def open_partition(folder: Path, settings: PartitionSettings, key: bytes) -> Par
         names = [name for name, value in marker_of(settings, key)["settings"].items() if made.get(name) != value]
         got = f"other values of {', '.join(names)}" if names else "another key or format"
         raise DataError(f"{folder}: got a partition made with {got}, need the same, type another --out for a new run")
+    return opened(folder, settings)
+
+
+def opened(folder: Path, settings: PartitionSettings) -> Partition:
+    """The same without the key, which stays with the process that made it: what a worker elsewhere reads."""
+    if json.loads((folder / MARKER).read_bytes()).get("settings_hash") != settings.fingerprint():
+        raise DataError(f"{folder}: got a partition made with other settings, need the run's own, type another --out")
     names_of_units = (folder / "sketch.bin").read_bytes()
     flat = np.asarray(np.memmap(folder / "tokens.bin", settings.token_dtype, "r"))
     return Partition(

@@ -78,10 +78,14 @@ class Stack:
         store: AdapterStore,
         progress: Progress | None = None,
         start: Tensor | None = None,
+        blocks: list[int] | None = None,
     ) -> None:
-        """Trains what the store lacks. `start` [D] is a public adapter to begin from: a student's, in later rounds."""
+        """Trains what the store lacks, of all blocks or of these.
+
+        `start` [D] is a public adapter to begin from: a student's, in later rounds.
+        """
         store.expect(self.store(store.folder, count=count, generation=generation))
-        missing = [block for block in range(store.blocks) if not store.has(block)]
+        missing = store.missing(blocks)
         ready = self.trained(shards, count, generation=generation, blocks=missing, progress=progress, start=start)
         with Behind(store.put) as keep:
             for block, flat in ready:
@@ -149,7 +153,13 @@ class Stack:
     # Asking
 
     def answers(
-        self, store: AdapterStore, contexts: Contexts, candidates: Tensor, *, normalise: bool = False
+        self,
+        store: AdapterStore,
+        contexts: Contexts,
+        candidates: Tensor,
+        *,
+        normalise: bool = False,
+        blocks: list[int] | None = None,
     ) -> Iterator[tuple[int, Tensor]]:
         """For each block: float32 [teachers, Q, K], the logits of `candidates` [Q, K] at the asked places.
 
@@ -168,12 +178,13 @@ class Stack:
                 f"got candidates for {len(candidates)} questions, need {len(contexts.asked)}, one row each"
             )
         chunks = self._chunks(contexts)
+        todo = list(range(store.blocks)) if blocks is None else blocks
 
         def run(wave: list[int]) -> list[tuple[int, Tensor]]:
             adapters = [store.get(block, self.device) for block in wave]
             return list(zip(wave, self._ask(adapters, chunks, candidates, normalise), strict=True))
 
-        for results in in_waves(list(range(store.blocks)), self.wave, run, lambda: self.memory.explain(self.block)):
+        for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
             for block, logits in results:
                 yield block, logits[: store.count - block * self.block]
 

@@ -6,6 +6,8 @@ refuses files of another header.
 """
 
 import json
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,12 +53,22 @@ class AdapterStore:
         """Whether this block is trained; a file of other settings is refused, not taken for it."""
         return self.path(block).exists() and self._checked(block)
 
+    def missing(self, blocks: list[int] | None = None) -> list[int]:
+        """Those of the blocks (all of them, if none are named) that are still to be trained."""
+        return [block for block in (range(self.blocks) if blocks is None else blocks) if not self.has(block)]
+
     def put(self, block: int, flat: Tensor) -> None:
-        part = self.path(block).with_suffix(".part")
+        """Two workers may bring the same block, where one was thought lost; each writes its own file, then renames."""
+        part = self.path(block).with_suffix(f".{platform.node()}-{os.getpid()}.part")
         metadata = {"hearsay": json.dumps(self._header())}  # one key: several come in any order, and files would differ
         save_file({"adapters": flat.detach().cpu().contiguous()}, part, metadata=metadata)
         part.chmod(0o600)
         part.replace(self.path(block))
+
+    def sweep(self) -> None:
+        """Removes what killed workers left half-written: before training begins, while nobody writes."""
+        for path in self.folder.glob("*.part"):
+            path.unlink()
 
     def get(self, block: int, device: Any = "cpu") -> Tensor:
         """[G, D] float32."""

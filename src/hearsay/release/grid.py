@@ -6,7 +6,12 @@ because float (and still more bfloat16) sums of probabilities can exceed 1. Inte
 hence not on waves, workers or retries. A vector that still breaks its bound stops the release, without a word about it.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hearsay.accounting.bounds import STEPS, Bound
@@ -30,6 +35,35 @@ class BoundedSum:
         if steps.shape[1:] != self.total.shape:
             raise BoundBroken(f"vectors of shape {tuple(steps.shape[1:])} for a sum of {tuple(self.total.shape)}")
         self.total += steps.sum(dim=0)
+
+    def join(self, other: "BoundedSum") -> None:
+        """Adds another part's sum. It must be a sum of the same kind: another bound is another sensitivity."""
+        if not isinstance(other, BoundedSum) or other.bound != self.bound or other.total.shape != self.total.shape:
+            raise BoundBroken("a partial sum of another kind came back; nothing was released")
+        self.total += other.total.to(self.total.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels between processes as its bound and its integers."""
+        return _arrived, (self.bound, self.total.cpu().numpy())
+
+
+def joined(parts: Iterable[BoundedSum]) -> BoundedSum:
+    """One sum out of parts, in any order and number."""
+    found: BoundedSum | None = None
+    for part in parts:
+        if found is None:
+            questions, width = part.total.shape
+            found = BoundedSum(part.bound, questions, width, part.total.device)
+        found.join(part)
+    if found is None:
+        raise BoundBroken("no partial sum came back; nothing was released")
+    return found
+
+
+def _arrived(bound: Bound, total: NDArray[np.int64]) -> BoundedSum:
+    found = BoundedSum(bound, *total.shape)
+    found.total += torch.from_numpy(np.array(total, np.int64))
+    return found
 
 
 def on_grid(vectors: Tensor, bound: Bound) -> Tensor:

@@ -6,6 +6,9 @@ there really are is private.
 
 With `sample` below 1 each unit takes part in a round with that chance, by a coin of its own from the system's entropy;
 who did is never stored. Such rounds were committed, all of them, in the ledger's first row.
+
+Units may compute in this process or in others (private/engine.py). Coins are thrown here, once a round: a worker is
+told which units of its share take part, and told the same again if it is lost.
 """
 
 import hashlib
@@ -13,6 +16,8 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,11 +27,15 @@ from torch import Tensor
 from hearsay.accounting import plan
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
-from hearsay.private.moves import Moves
-from hearsay.private.units import Units
+from hearsay.private.engine import Engine, Items, Local, Progress, built, silent
+from hearsay.private.moves import Moves, frame_of
+from hearsay.private.training import TrainingShape
+from hearsay.private.units import Units, packed_units
+from hearsay.private.workshop import Workshop, WorkshopPlan, digest, source
 from hearsay.public.shortlist import Vocabulary
 from hearsay.release.door import Door, Question
-from hearsay.release.grid import BoundedSum
+from hearsay.release.grid import BoundedSum, joined
+from hearsay.vocabulary import Shortlist
 
 
 @dataclass(frozen=True)
@@ -40,27 +49,88 @@ class Crowd:
     rate: Fraction  # the chance of a unit to take part in a round
     run: str
     vocabulary: Vocabulary | None = None  # what a round's losses are compared with; none: everything
+    engine: "Engine[Crowd] | None" = None  # none: this process
 
     @property
     def width(self) -> int:
         return len(self.moves.top.layout.outputs())
 
     def total(self, student: Tensor, number: int) -> BoundedSum:
-        found = BoundedSum(UNIT_BALL, 1, self.width, self.moves.device)
-        for vectors in self._vectors(student, number):
-            found.add(vectors)
-        return found
-
-    def _vectors(self, student: Tensor, number: int) -> Iterator[Tensor]:
         chosen = None if self.rate == 1 else coins(self.rate, len(self.units))
+        members = np.arange(len(self.units)) if chosen is None else np.flatnonzero(chosen)
         listed = self.vocabulary.listed(number) if self.vocabulary else None
-        for move in self.moves(self.units, student, number % self.units.pages, chosen, listed):
+        task = Moving(student.detach().cpu(), number, listed)
+        return joined((self.engine or Local(self)).map(task, members, silent))
+
+    def vectors(self, round: "Moving", members: Items) -> Iterator[Tensor]:
+        """[block, 1, D_B] in clips, of these units."""
+        chosen: NDArray[np.bool_] | None = None
+        if len(members) < len(self.units):
+            chosen = np.zeros(len(self.units), bool)
+            chosen[members] = True
+        page = round.number % self.units.pages
+        for move in self.moves(self.units, round.student, page, chosen, round.listed):
             yield (move / self.clip)[:, None]
+
+    @cached_property
+    def signature(self) -> str:
+        """Of the arithmetic of updates: one block of public units."""
+        shape, stream = self.moves.shape, torch.Generator().manual_seed(0)
+        size = (self.moves.block, shape.steps * shape.rows_per_step, shape.row_tokens)
+        words = self.moves.top.split.head.shape[0]
+        tokens = torch.randint(1, words, size, generator=stream, dtype=torch.int32)
+        places = torch.arange(shape.row_tokens, dtype=torch.int32).expand(size)
+        first = self.moves.top.layout.initial()[None].to(self.moves.device)
+        rows = tuple(part.contiguous().numpy() for part in (tokens, tokens.roll(-1, 2), places))
+        return digest(source(), self.moves.top.split.fingerprint(), self.moves.of(rows, first))  # type: ignore[arg-type]
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
         told = self.vocabulary.fingerprint() if self.vocabulary else None
         return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, told
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A task: how its units would move the student, as one bounded sum."""
+
+    student: Tensor  # public, as the next two
+    number: int  # of the round
+    listed: Shortlist | None = None  # what its losses are compared with
+
+    def __call__(self, crowd: Crowd, members: Items, progress: Progress, /) -> BoundedSum:
+        found = BoundedSum(UNIT_BALL, 1, crowd.width, crowd.moves.device)
+        for vectors in crowd.vectors(self, members):
+            found.add(vectors)
+        return found
+
+
+@dataclass(frozen=True)
+class CrowdPlan:
+    """How a crowd is gathered, here or at a worker elsewhere: public settings, and where its units lie."""
+
+    workshop: WorkshopPlan
+    shape: TrainingShape
+    block: int  # units a launch: whether their place matters was tried by the run's own process
+    pages: int
+    folder: Path
+    declared: int
+    clip: float
+    rate: Fraction
+    run: str
+
+    @property
+    def threads(self) -> int:
+        return self.workshop.threads
+
+    def build(self) -> Crowd:
+        return self.gather(built(self.workshop))
+
+    def gather(self, shop: Workshop) -> Crowd:
+        """Packs the units if nobody did; before workers are told of a crowd, the run's own process has gathered it."""
+        units = packed_units(shop.partition, frame_of(shop.stack.lm, self.shape), self.pages, self.folder)
+        movers = Moves(shop.stack.top, self.shape, shop.stack.device, self.block)
+        return Crowd(units, movers, self.declared, self.clip, self.rate, self.run)
 
 
 def ask_update(door: Door, crowd: Crowd, student: Tensor, number: int, scale: Fraction) -> Tensor:
