@@ -121,7 +121,7 @@ def test_the_page_of_a_round_follows_from_its_number_alone(tiny_gpt2: LanguageMo
         units = Units(tuple(np.zeros((count, 2, 1, 1), np.int32) for _ in KINDS), _units(tiny_gpt2, [[]]).empty)
         crowd = Crowd(units, note, 4, 0.3, Fraction(1), "run")  # type: ignore[arg-type]
         for number in range(3):
-            assert not list(crowd._vectors(torch.zeros(1), number))
+            assert not list(crowd.vectors(Moving(torch.zeros(1), number), np.arange(count)))
     assert shown == [0, 1, 0] * 2
 
 

@@ -54,6 +54,6 @@ def shares(lm: LanguageModel, sentences: list[list[int]], first: int | None, end
     for start in range(0, len(rows), ROWS):
         part = rows[start : start + ROWS].to(lm.device)
         inside = torch.arange(part.shape[1], device=lm.device)[None] < lengths[start : start + ROWS, None].to(lm.device)
-        odds = torch.softmax(lm.model(input_ids=part).logits[inside].float(), -1)
+        odds = torch.softmax(lm.model(input_ids=part, attention_mask=torch.ones_like(part)).logits[inside].float(), -1)
         found += odds.sum(0).double().cpu()
     return found / found.sum()
