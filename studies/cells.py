@@ -70,9 +70,7 @@ def answers(panel: Panel, settings: dict[str, Any], here: run.Run, *, noiseless:
         noisy, deviation = _through_the_door(panel, config, here, asked, questions, total)
     mean = noisy / STEPS / config.teachers.count
     if asked.clip is not None:
-        tokens = aggregate.asked_tokens(questions)
-        before = panel.work.stack.public_answers(questions.contexts, tokens, start=panel.warm)[:1]
-        mean = aggregate.vectors(before, questions, "root")[0].cpu().double() + config.ask.stride * mean
+        mean = panel.before(asked) + config.ask.stride * mean
     facts = {
         "questions": len(questions),
         "candidates": float(questions.valid.sum(1).double().mean()),

@@ -5,8 +5,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -35,6 +33,8 @@ class Difference(Estimate):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
+    from scipy import stats
+
     n = len(values)
     half = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else math.inf
     return Estimate(statistics.fmean(values), float(half), n)
@@ -42,6 +42,8 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
     """Of values less others, seed by seed: what the panels share (text, teachers) drops out."""
+    from scipy import stats
+
     gaps = [a - b for a, b in zip(values, others, strict=True)]
     found = estimate(gaps)
     if len(gaps) < 2 or statistics.stdev(gaps) == 0:

@@ -148,8 +148,14 @@ class Panel:
         return sums
 
     def _before(self, pool: Questions) -> Tensor:
+        """[G, Q, K + 1]: what the slots of a block say before they have seen their shards. Public."""
         logits = self.work.stack.public_answers(pool.contexts, aggregate.asked_tokens(pool), start=self.warm)
         return aggregate.distributions(logits, pool)
+
+    def before(self, wanted: Wanted) -> Tensor:
+        """[Q, candidates + 1]: the roots that residuals are measured from, on the whole pool."""
+        found = self._before(self.questions(wanted.selection))[:1]
+        return _vectors(found, wanted, self.kept(wanted).to(found.device))[0].cpu().double()
 
     def answerable(self, wanted: Wanted, count: int) -> tuple[Questions, BoundedSum]:
         """The pool's questions as a cell poses them, and the un-noised sum. Private: for a door, and nothing else."""

@@ -48,6 +48,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="*", help="all of the study's by default")
     parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
     return parser.parse_args(words)
 
 
@@ -62,7 +63,7 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
             mine = [cell for cell in every if cell.key == key and not cell.file(seed).exists()]
             if mine and time.monotonic() < ends:
                 _panel(mine, seed, ends, given)
-    for study in studies:
+    for study in [] if given.cells_only else studies:
         collect(study)
 
 
