@@ -82,6 +82,8 @@ def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, 
     """(name, settings, what the table needs to know); a grid repeats every cell along one setting."""
     common = {"kind": body["kind"]} if "kind" in body else {}
     for name, cell in body["cells"].items():
+        if name not in body.get("only", body["cells"]):  # a corpus may want fewer
+            continue
         cell = cell or {}
         if "grid" not in body or "grid" in cell:
             yield name, {k: v for k, v in cell.items() if k != "grid"}, common | {"series": name}
