@@ -23,7 +23,7 @@ from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import cells, corpora, panel, phrases, pictures, writing
+from studies import cells, clinic, corpora, panel, phrases, pictures, writing
 from studies import run as whole
 from studies.agenda import Cell, Study, cells_of, rows, study_of
 from studies.run import merge
@@ -55,8 +55,11 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
     """Seed by seed, panel by panel, so that each is seated once and one at a time."""
     studies = [study_of(name, body, given) for name, body in bodies.items()]
-    every = [cell for study in studies for cell in cells_of(study, given)]
-    seeds = sorted({seed for study in studies for seed in study.body["seeds"]})
+    for study in [one for one in studies if one.body.get("kind") == "labels"]:
+        clinic.perform(study, given)
+    asking = [one for one in studies if one.body.get("kind") != "labels"]
+    every = [cell for study in asking for cell in cells_of(study, given)]
+    seeds = sorted({seed for study in asking for seed in study.body["seeds"]})
     ends = time.monotonic() + 60 * given.minutes
     for seed in given.seeds if given.seeds is not None else seeds:
         for key in dict.fromkeys(cell.key for cell in every):

@@ -9,8 +9,11 @@ Cells = dict[str, dict[str, dict[str, Any]]]  # name -> seed -> what was measure
 HEADS = {
     "ppl": "perplexity", "gap_closed": "gap", "bleu3": "BLEU-3", "bleu4": "BLEU-4", "name_leak_rate": "leaked",
     "negative": "below zero", "epsilon": "epsilon", "questions": "questions", "candidates": "candidates",
-    "noise_std_mean": "noise", "ensemble": "ensemble", "per_teacher": "sentences a teacher",
+    "noise_std_mean": "noise", "f1_macro": "F1 macro", "accuracy": "accuracy", "precision_macro": "precision",
+    "recall_macro": "recall", "discriminator_auc": "discriminator's AUC", "ensemble": "ensemble",
+    "per_teacher": "sentences a teacher",
 }  # fmt: skip
+DIGITS = {"ppl": 1, "ensemble": 1, "noise_std_mean": 4, "gap_closed": 2, "bleu3": 2, "bleu4": 2}
 
 
 def page(results: dict[str, Any]) -> str:
@@ -36,13 +39,17 @@ def values(cell: dict[str, dict[str, Any]], name: str) -> list[float]:
     return [float(value) for value in found if value is not None]
 
 
-def compared(cells: Cells, name: str, first: str) -> Difference | None:
-    """ln perplexity of a cell less that of the study's first, seed by seed; below 0 is better."""
+def compared(cells: Cells, name: str, first: str, judge: str = "ppl") -> Difference | None:
+    """ln perplexity (or another figure as it is) of a cell less that of the study's first, seed by seed."""
     if name == first or first not in cells or name not in cells:
         return None
     seeds = sorted(cells[name].keys() & cells[first].keys())
-    both = [[math.log(cells[one][seed]["ppl"]) for seed in seeds] for one in (name, first)]
+    both = [[_judged(cells[one][seed], judge) for seed in seeds] for one in (name, first)]
     return paired(*both) if seeds else None
+
+
+def _judged(one: dict[str, Any], judge: str) -> float:
+    return math.log(one["ppl"]) if judge == "ppl" else float(one[judge])
 
 
 def plus_minus(found: Estimate, digits: int = 2, sign: str = "") -> str:
@@ -55,16 +62,17 @@ def rows_table(results: dict[str, Any]) -> str:
     body, cells = results["body"], results["cells"]
     columns, first, paper = body.get("columns", ["ppl", "gap_closed"]), body.get("first"), body.get("paper", {})
     heads = ["", *(HEADS[name] for name in columns)]
-    heads += [f"ln ratio to {first}", "p"] if first else []
+    judge = body.get("judge", "ppl")
+    heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {first}", "p"] if first else []
     heads += [f"the paper's, {name}" for name in paper]
     lines = [_line(heads), "|---" * len(heads) + "|"]
     for name, cell in cells.items():
         row = [label(name, cell), *(shown(cell, column) for column in columns)]
-        gap = compared(cells, name, first) if first else None
+        gap = compared(cells, name, first, judge) if first else None
         row += (
             ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
         )
-        lines.append(_line(row + [_ratio(figures, name, first) for figures in paper.values()]))
+        lines.append(_line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
     return "\n".join(lines) + "\n"
 
 
@@ -87,13 +95,14 @@ def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
         return f"{max(found):.4g}"
     if column in ("questions", "candidates", "per_teacher"):
         return f"{one.mean:,.0f}"
-    return plus_minus(one, {"ppl": 1, "ensemble": 1, "noise_std_mean": 4}.get(column, 2))
+    return plus_minus(one, DIGITS.get(column, 3))
 
 
-def _ratio(figures: dict[str, float], name: str, first: str | None) -> str:
+def _ratio(figures: dict[str, float], name: str, first: str | None, judge: str) -> str:
     if first is None or name == first or name not in figures or first not in figures:
         return ""
-    return f"{math.log(figures[name] / figures[first]):+.3f}"
+    gap = math.log(figures[name] / figures[first]) if judge == "ppl" else figures[name] - figures[first]
+    return f"{gap:+.3f}"
 
 
 def curve_table(results: dict[str, Any]) -> str:
@@ -108,9 +117,9 @@ def curve_table(results: dict[str, Any]) -> str:
     for name in series(cells):
         found = [cells.get(f"{name}, {x:g}") for x in grid]
         if any(found):
-            lines.append(_line([name, *(shown(cell, "ppl") if cell else "" for cell in found)]))
+            lines.append(_line([name, *(shown(cell, judge) if cell else "" for cell in found)]))
         else:
-            flat.append(f"{label(name, cells[name])} {shown(cells[name], 'ppl')}")
+            flat.append(f"{label(name, cells[name])} {shown(cells[name], judge)}")
     return "\n".join(lines) + ("\n\nNo budget: " + "; ".join(flat) + ".\n" if flat else "\n")
 
 
