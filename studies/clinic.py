@@ -96,7 +96,10 @@ def measured(split: augment.Split, cell: dict[str, Any], folder: Path) -> dict[s
         found["discriminator_auc"] = _auc(scoring.load(path), split)
     if cell["kind"] == "tutor":
         found["true"] = [round(float(share), 4) for share in split.true_shares()]
-    return found | ({"NOT PRIVATE": True} if cell["kind"] == "private" else {"epsilon": found.get("spent", epsilon)})
+    if cell["kind"] == "private" or cell.get("true_shares"):
+        return {**found, "NOT PRIVATE": True}
+    own = epsilon if cell["kind"] == "sgd_discriminator" else 0.0  # Opacus's, beside the tutor's in the ledger
+    return {**found, "epsilon": own + found["spent"] if "spent" in found else epsilon}
 
 
 def _auc(scorer: scoring.Scorer, split: augment.Split) -> float:

@@ -107,10 +107,11 @@ def _ratio(figures: dict[str, float], name: str, first: str | None, judge: str) 
 
 def curve_table(results: dict[str, Any]) -> str:
     """Series as rows, the grid's values as columns; what does not lie on the grid stands below."""
+    judge = results["body"].get("judge", "ppl")
     ((dotted, grid),) = results["body"]["grid"].items()
     cells, grid = results["cells"], sorted(grid)
     lines = [
-        _line([f"perplexity at {dotted.split('.')[-1]}", *(f"{x:g}" for x in grid)]),
+        _line([f"{HEADS[judge]} at {dotted.split('.')[-1]}", *(f"{x:g}" for x in grid)]),
         "|---" * (len(grid) + 1) + "|",
     ]
     flat = []
