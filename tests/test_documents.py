@@ -1,5 +1,7 @@
 """Documents that can be wrong: what is written from JSON or help texts is up to date, what is named exists."""
 
+import csv
+import json
 import math
 import re
 import subprocess
@@ -10,7 +12,11 @@ import pytest
 import yaml
 
 from hearsay import config as configs
+from hearsay import lm as models
 from hearsay.accounting import gaussian
+from hearsay.demo.airline import write_corpus
+from hearsay.lm import LanguageModel
+from test_pipeline import hearsay
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -55,9 +61,46 @@ def test_the_odds_and_groups_told_are_those_of_the_arithmetic() -> None:
         assert percent.strip() == f"{math.ceil(1000 * gaussian.guess_rate(exact)) / 10}%"
 
 
-def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
+def _quickstart() -> tuple[str, str]:
+    """The page and its config."""
     text = (DOCS / "quickstart.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    return text, block
+
+
+def test_the_quickstart_from_two_csv_files_to_a_student(tmp_path: Path, tiny_gpt2: LanguageModel,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """As written, but for the sizes: other column names than ours, a csv, a hold-out."""
+    monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
+    write_corpus(tmp_path / "airline", private_customers=24, public_customers=6, holdout_customers=4, seed=3)
+    for ours, theirs in (("private", "tickets"), ("public", "forum"), ("holdout", "later")):
+        rows = [json.loads(line) for line in (tmp_path / "airline" / f"{ours}.jsonl").read_text().splitlines()]
+        with (tmp_path / f"{theirs}.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["customer_id", "created", "message"])
+            table.writerows([row["user"], "2026-01-03", row["text"]] for row in rows[:120])
+    models.save(tiny_gpt2, tmp_path / "model", "tiny")
+    body = yaml.safe_load(_quickstart()[1])
+    body["data"] |= {"units": 24, "sentences": 100, "cap": 4, "max_tokens": 24}
+    body |= {
+        "model": str(tmp_path / "model"),
+        "teachers": {"count": 4, "row_tokens": 32},
+        "adapter": {"rank": 2, "blocks": 1},
+    }
+    body |= {"updates": {"rounds": 2, "rows": 1, "sample": 0.5}, "student": {"pseudo": 8, "warm_up": 1}}
+    (tmp_path / "my-run").mkdir()
+    config = tmp_path / "my-run" / "hearsay.yaml"
+    config.write_text(yaml.safe_dump(body))
+    assert hearsay("doctor", config) == 0 and hearsay("plan", config) == 0
+    assert hearsay("run", config, "--out", tmp_path / "mine", "--anyway") == 0
+    assert hearsay("generate", tmp_path / "mine", "--prefix", "hello, I would like") == 0
+    assert hearsay("ledger", "verify", tmp_path / "mine") == 0
+    assert hearsay("report", tmp_path / "mine", "--shareable") == 0
+    assert (tmp_path / "mine" / "release" / "student" / "config.json").exists()
+
+
+def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
+    text, block = _quickstart()
     config = configs.parse(block, ROOT)
     assert config.data.text == "message" and config.privacy.epsilon == 3 and yaml.safe_load(block)
     from typer.main import get_command
