@@ -42,7 +42,7 @@ def perform(study: Study, given: argparse.Namespace) -> None:
                 continue
             split = split or prepared(study, given, seed)
             found = measured(split, cell, place / "runs" / str(seed))
-            run.write_text(path, json.dumps({"cell": name, "seed": seed, **extra, **found}, indent=1))
+            run.write_text(path, json.dumps({"cell": name, "seed": seed, "device": "cpu", **extra, **found}, indent=1))
             print(study.name, name, seed, found["f1_macro"], found["accuracy"], flush=True)
 
 

@@ -79,9 +79,9 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
         if time.monotonic() > ends:
             return
         found = _once(cell, seated, seed, given)
-        run.write_text(cell.file(seed), json.dumps({"cell": cell.name, "seed": seed, **cell.extra, **found}, indent=1))
-        told = {k: v for k, v in found.items() if isinstance(v, int | float)}
-        print(cell.study, cell.name, seed, json.dumps(told), flush=True)
+        told = {"cell": cell.name, "seed": seed, "device": whole._device(), **cell.extra, **found}
+        run.write_text(cell.file(seed), json.dumps(told, indent=1))
+        print(cell.study, cell.name, seed, {k: v for k, v in found.items() if isinstance(v, int | float)}, flush=True)
 
 
 def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace) -> dict[str, Any]:
@@ -110,11 +110,12 @@ def collect(study: Study) -> dict[str, Any]:
         body = json.loads(path.read_text())
         found.setdefault(body.pop("cell"), {})[str(body.pop("seed"))] = body
     _fill_gaps(found)
+    devices = {one.pop("device", "cpu") for cell in found.values() for one in cell.values()}
     results = {
         "study": study.name,
         "corpus": study.corpus,
         "about": study.body["about"],
-        "machine": run.environment() | {"device": whole._device()},
+        "machine": run.environment() | {"device": ", ".join(sorted(devices))},
         "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
         "cells": {name: found[name] for name in order if name in found},
     }
