@@ -2,7 +2,7 @@
 
 A difference is judged on every corpus that was measured: it *holds* where the sign is the paper's and the paired test
 over seeds is clear (p < .05), is *opposite* where it is clear the other way, else *not clear*. Exact claims are
-computed by the product's accounting. Nothing here is typed in from a run.
+computed by the product's accounting. A share of the gap holds above .7 of the paper's. Nothing is typed in from a run.
 """
 
 import json
@@ -112,13 +112,15 @@ def below_zero() -> Finding:
 
 
 def best_filter() -> Finding:
-    """Which filter has the lowest mean perplexity, and whether it differs clearly from keeping one token."""
+    """The order of mean perplexities; it counts where the best and the worst differ clearly."""
     shows, verdicts = [], {}
     for corpus in measured("table-4", "top-p", "top-k 1", "top-k 50"):
         mine = cells("table-4", corpus)
         order = sorted(mine, key=lambda name: estimate(values(mine[name], "ppl")).mean)
         shows.append(f"{NAMES[corpus]}: {' < '.join(order)}")
-        verdicts[corpus] = "holds" if order[0] in ("top-k 50", "top-p") and order[-1] == "top-k 1" else "not clear"
+        apart = compared(mine, order[-1], order[0])
+        as_told = order[0] in ("top-k 50", "top-p") and order[-1] == "top-k 1"
+        verdicts[corpus] = "not clear" if apart is None or not apart.clear else "holds" if as_told else "opposite"
     return Finding("; ".join(shows), joined(verdicts))
 
 
@@ -130,7 +132,7 @@ def ablation_order() -> Finding:
         order = sorted(paper, key=lambda name: estimate(values(mine[name], "ppl")).mean)
         shows.append(f"{NAMES[corpus]}: {' < '.join(order)}")
         verdicts[corpus] = "holds" if order == paper else "not clear"
-    return Finding("; ".join(shows), joined(verdicts).replace("not clear", "another order"))
+    return Finding("; ".join(shows), joined(verdicts))
 
 
 def leaks(cell: str, other: str) -> Callable[[], Finding]:
