@@ -25,14 +25,14 @@ ORDER = ("table-1", "table-2", "table-3", "table-4", "table-6", "table-7", "tabl
 DRAWN = ("figure-2", "clinic-curve", "table-3")  # where a picture says more than the table
 ABLATIONS = ("-Merge_P", "-KL", "-pseudo loss", "-Effi KD", "-Gaussian", "-All")
 SAYS = """
-On service dialogues at epsilon 3 the paper's recipe stands at {seqpate}, and its ablations lie between {least} and {most};
-only votes differ clearly ({votes} in ln perplexity). {below} of the noisy values are negative. With one candidate, where
-the teachers can say nothing at all, the student stands at {one} ({alone}): at this noise their answers add nothing that
-three seeds could show. So the paper's order of ablations does not show here.
+On service dialogues at epsilon 3 the paper's recipe stands at {seqpate}, and its ablations lie between {least} and
+{most}; only votes differ clearly ({votes} in ln perplexity). {below} of the noisy values are negative. With one
+candidate, where the teachers can say nothing at all, the student stands at {one} ({alone}): with the paper's filter, at
+this noise, their answers add nothing that three seeds could show. So its order of ablations does not show here.
 
-Without any noise (NOT PRIVATE) the recipe reaches {silent}, and the two ablations that were tried there hurt clearly: votes
-{silent_votes}, the likeliest token alone {silent_hard} (the paper, at epsilon 3 on AirDialog: +0.40 and +0.41). That would
-fit less noise in the paper than epsilon 3 costs; another corpus, a larger model and tuned settings are other
+Without any noise (NOT PRIVATE) the recipe reaches {silent}, and the two ablations that were tried there hurt clearly:
+votes {silent_votes}, the likeliest token alone {silent_hard} (the paper, at epsilon 3 on AirDialog: +0.40 and +0.41).
+That would fit less noise in the paper than epsilon 3 costs; another corpus, a larger model and tuned settings are other
 explanations, and nothing here tells them apart.
 
 Of the filters, 10 candidates are best ({ten}; the paper's best keep 50 or more). A likely reason, not tested by itself:
@@ -55,7 +55,8 @@ people whom nobody trained on.
 
 Settings (`studies/bases.yaml`) come from `studies/sgd.yaml`, where they were tried on the same held-out dialogues, how
 often for which method was not recorded: between methods read the figures as optimistic. Ablations, filters and budgets
-share all other settings with the recipe they vary and were not tuned. Where a row has one seed there is no interval; a
+share all other settings with the recipe they vary and were not tuned. A cell of the same settings in two tables is one
+cell, shown twice. Where a row has one seed there is no interval; a
 table that is missing here was not measured.
 """
 
