@@ -86,13 +86,14 @@ def test_the_quickstart_from_two_csv_files_to_a_student(tmp_path: Path, tiny_gpt
         "model": str(tmp_path / "model"),
         "teachers": {"count": 4, "row_tokens": 32},
         "adapter": {"rank": 2, "blocks": 1},
+        "privacy": {"corpus": "tickets", "epsilon": 30.0},  # so few users make nothing feasible at 3
     }
     body |= {"updates": {"rounds": 2, "rows": 1, "sample": 0.5}, "student": {"pseudo": 8, "warm_up": 1}}
     (tmp_path / "my-run").mkdir()
     config = tmp_path / "my-run" / "hearsay.yaml"
     config.write_text(yaml.safe_dump(body))
     assert hearsay("doctor", config) == 0 and hearsay("plan", config) == 0
-    assert hearsay("run", config, "--out", tmp_path / "mine", "--anyway") == 0
+    assert hearsay("run", config, "--out", tmp_path / "mine") == 0
     assert hearsay("generate", tmp_path / "mine", "--prefix", "hello, I would like") == 0
     assert hearsay("ledger", "verify", tmp_path / "mine") == 0
     assert hearsay("report", tmp_path / "mine", "--shareable") == 0
