@@ -73,8 +73,8 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
 def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) -> None:
     first = mine[0]
     seated = panel.seat(first.panel, first.pool, given.out / "panels", seed)
-    asked = [cells.wanted(cell.settings) for cell in mine if cells.kind(cell.settings) == "answers"]
-    seated.ask(asked)
+    asking = [cell.settings for cell in mine if cell.extra.get("kind") != "phrases"]  # phrases need no teachers
+    seated.ask([cells.wanted(settings) for settings in asking if cells.kind(settings) == "answers"])
     for cell in mine:
         if time.monotonic() > ends:
             return
