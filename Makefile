@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint suite study clean
+.PHONY: setup demo test lint suite study studies-small clean
 
 setup: .venv/.ready
 
@@ -27,9 +27,17 @@ lint:
 suite:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# make study NAME=sgd DATA=folder-of-corpora MODEL=folder-or-hub-id [OUT=folder]
+# make study NAME=table-3 [CORPUS=airline] [DATA=folder-of-corpora] [MODEL=folder-or-hub-id] [OUT=folder]
+# The corpora sgd and europarl need DATA and want a GPU; the simulated ones (airline, clinic) need neither.
 study: setup
-	$(BIN)/python studies/run.py studies/$(NAME).yaml --data $(DATA) --model $(MODEL) --out $(or $(OUT),runs/study-$(NAME))
+	$(BIN)/python studies/study.py studies/$(NAME).yaml --data $(or $(DATA),.) --model $(or $(MODEL),embedded) \
+	  --out $(or $(OUT),runs/studies) $(if $(CORPUS),--corpus $(CORPUS))
+
+# Every study at small size on the simulators: all of them run, none says anything about quality.
+studies-small: setup
+	$(BIN)/python studies/study.py $(wildcard studies/table-*.yaml) $(addprefix studies/,$(addsuffix .yaml,figure-2 recipes \
+	  units teachers split)) --corpus airline-small --out runs/studies-small
+	$(BIN)/python studies/study.py studies/clinic.yaml studies/clinic-curve.yaml --corpus clinic-small --out runs/studies-small
 
 clean:
 	rm -rf .venv runs

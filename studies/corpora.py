@@ -61,6 +61,9 @@ def _parliament(data: Path, out: Path, part: str) -> dict[str, Any]:
     if part == "public":
         rows = [row for row in rows if parts[row["user"]] == "public"]
         parts = _tenths({row["user"] for row in rows})
+    names = sorted({row["name"] for row in rows if parts[row["user"]] == "private" and row.get("name")})
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "secrets.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     return _laid_out(rows, parts, out) | {"mean_tokens": 29, "cap": 300} | _per_unit(parts, 241)
 
 
@@ -93,16 +96,21 @@ def airline_other(data: Path, out: Path) -> dict[str, Any]:
     return _airline(out, seed=1000, private=5000)
 
 
+def airline_small(data: Path, out: Path) -> dict[str, Any]:
+    """A few of them, for continuous integration."""
+    return _airline(out, seed=2, private=60, others=12) | {"sentences": 240, "cap": 4, "max_tokens": 24}
+
+
 def airline_rehearsal(data: Path, out: Path) -> dict[str, Any]:
     """Other simulated customers, a quarter of them."""
     return _airline(out, seed=1000, private=1250)
 
 
-def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
+def _airline(out: Path, *, seed: int, private: int, others: int = 400) -> dict[str, Any]:
     from hearsay.demo.airline import write_corpus
 
     out.mkdir(parents=True, exist_ok=True)
-    write_corpus(out, private_customers=private, public_customers=400, holdout_customers=60, seed=seed)
+    write_corpus(out, private_customers=private, public_customers=others, holdout_customers=min(60, others), seed=seed)
     return {name: [str(out / f"{name}.jsonl")] for name in ("private", "public", "holdout")} | {
         "units": private,
         "sentences": 5 * private,
@@ -112,6 +120,9 @@ def _airline(out: Path, *, seed: int, private: int) -> dict[str, Any]:
     }
 
 
-PREPARE = {"sgd": sgd, "europarl": europarl, "airline": airline, "airline-other": airline_other}
+PREPARE = {
+    "sgd": sgd, "europarl": europarl, "airline": airline, "airline-other": airline_other,
+    "airline-small": airline_small,
+}  # fmt: skip
 # Public text that plays the private one.
 REHEARSE = {"sgd": sgd_rehearsal, "europarl": europarl_rehearsal, "airline": airline_rehearsal}

@@ -15,7 +15,6 @@ import torch
 import yaml
 
 from hearsay import lm as models
-from hearsay import pipeline
 from hearsay import run as runs
 from hearsay.accounting import budget, costs, sampled, verify
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
@@ -400,7 +399,7 @@ def test_how_many_units_there_are_shows_in_private_only(
         divisors.add(declared)
         return Crowd(units, movers, declared, *rest)
 
-    monkeypatch.setattr(pipeline, "Crowd", crowd)
+    monkeypatch.setattr(updates, "Crowd", crowd)
 
     def sizes(private: Path, out: Path) -> dict[str, int]:
         body = yaml.safe_load((desk / "hearsay.yaml").read_text())

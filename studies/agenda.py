@@ -1,0 +1,132 @@
+"""What a study has to do on a corpus: its cells, each with its settings, its panel and where its result lies."""
+
+import argparse
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from studies import corpora
+from studies.run import merge
+
+from hearsay import run
+from hearsay.errors import ConfigError
+
+BASES = Path(__file__).with_name("bases.yaml")
+SHARED = ("adapter", "teachers", "compute", "model", "data")  # what a panel takes from a cell; the rest is the base's
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a study's table, as its YAML and the corpus give it."""
+
+    study: str
+    name: str
+    settings: dict[str, Any]
+    wish: dict[str, Any]
+    panel: dict[str, Any]
+    pool: dict[str, int]
+    place: Path
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def file(self, seed: int) -> Path:
+        return self.place / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)}-{seed}.json"
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.panel, self.pool], sort_keys=True, default=str)
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    body: dict[str, Any]
+    corpus: str
+    out: Path
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}-{self.corpus}"
+
+
+def study_of(name: str, body: dict[str, Any], given: argparse.Namespace) -> Study:
+    """The study on one corpus: what the corpus settles, then the study, then what the study changes on this corpus."""
+    corpus, bases = given.corpus or body["corpus"], yaml.safe_load(BASES.read_text())
+    if corpus not in bases:
+        raise ConfigError(f"no corpus {corpus!r} in {BASES.name}; it has {', '.join(bases)}")
+    return Study(name, merge(merge(bases[corpus], body), body.get("where", {}).get(corpus, {})), corpus, given.out)
+
+
+def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
+    body, files = study.body, _files(study.corpus, given)
+    place = given.out / study.label
+    (place / "cells").mkdir(parents=True, exist_ok=True)
+    secrets = Path(files["private"][0]).with_name("secrets.txt")
+    own = {"privacy": {"corpus": study.corpus, **({"secrets": str(secrets)} if secrets.exists() else {})}}
+    base = merge(merge(body["base"], own), {"model": given.model, "data": files})
+    for name, over, extra in rows(body):
+        if given.only and name not in given.only:
+            continue
+        settings = merge(merge(base, body["methods"][over.pop("method", "seqpate")]), over)
+        if settings["privacy"].get("unit") == "record":
+            settings["data"] = _apart(settings["data"])
+        wish = merge(body.get("measure", {}), settings.pop("measure", {}))
+        yield Cell(study.name, name, settings, wish, _shared(base, settings), body.get("pool", {}), place, extra)
+
+
+def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, settings, what the table needs to know); a grid repeats every cell along one setting."""
+    common = {"kind": body["kind"]} if "kind" in body else {}
+    for name, cell in body["cells"].items():
+        if name not in body.get("only", body["cells"]):  # a corpus may want fewer
+            continue
+        cell = cell or {}
+        if "grid" not in body or "grid" in cell:
+            yield name, {k: v for k, v in cell.items() if k != "grid"}, common | {"series": name}
+            continue
+        ((dotted, values),) = body["grid"].items()
+        for value in values:
+            over: Any = value
+            for part in reversed(dotted.split(".")):
+                over = {part: over}
+            yield f"{name}, {value:g}", merge(cell, over), common | {"series": name, "x": value}
+
+
+def _shared(base: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A panel's settings. The student's own steps and rates differ between cells, its warm-up must not."""
+    start = {k: settings.get("student", {}).get(k, v) for k, v in base.get("student", {}).items()
+             if k in ("pseudo", "warm_up")}  # fmt: skip
+    privacy = {k: v for k, v in settings["privacy"].items() if k in ("corpus", "unit", "secrets")}
+    return {k: settings[k] for k in SHARED if k in settings} | {
+        "student": merge(base.get("student", {}), start), "privacy": privacy,
+    }  # fmt: skip
+
+
+def _files(corpus: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Laid out once; another process waits for it."""
+    place = given.out / "corpora" / corpus
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "files.json").exists():
+            run.write_text(place / "files.json", json.dumps(corpora.PREPARE[corpus](given.data, place)))
+    found: dict[str, Any] = json.loads((place / "files.json").read_text())
+    return found
+
+
+def _apart(files: dict[str, Any]) -> dict[str, Any]:
+    """Where a text is the unit, public rows that say the same as a private one go: both corpora are published."""
+    place = Path(files["public"][0]).with_name("public-apart.jsonl")
+    if not place.exists():
+        private, public = (Path(files[name][0]).read_text().splitlines() for name in ("private", "public"))
+        taken = {_words(line) for line in private}
+        run.write_text(place, "\n".join(line for line in public if _words(line) not in taken) + "\n")
+    return {**files, "public": [str(place)]}
+
+
+def _words(line: str) -> str:
+    return " ".join(json.loads(line)["text"].split())

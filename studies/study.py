@@ -1,0 +1,142 @@
+"""A study: one YAML, one command, one table. Resumable cell by cell; several studies share their panels.
+
+    python studies/study.py studies/table-3.yaml ... --data DATA --model MODEL --out DIR
+        [--corpus NAME] [--seeds 0 1 2] [--only CELL ...] [--minutes 9]
+
+Writes DIR/NAME-CORPUS.json (raw), .md (table) and .svg (where a picture says more). What a corpus settles for all
+studies stands in bases.yaml. A seed is another public seed (pseudo text, questions, student), another partition key and
+fresh noise. Processes with different --seeds may share DIR. A YAML without `about` is a list of whole runs: run.py.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hearsay import run
+from hearsay.evaluate.text import gap_closed
+from hearsay.report import look
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import cells, clinic, corpora, panel, phrases, pictures, writing
+from studies import run as whole
+from studies.agenda import Cell, Study, cells_of, rows, study_of
+from studies.run import merge
+
+
+def main() -> None:
+    given = arguments()
+    bodies = {path.stem: yaml.safe_load(path.read_text()) for path in given.study}
+    if any("about" not in body for body in bodies.values()):
+        whole.main()
+    else:
+        perform(bodies, given)
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path, nargs="+")
+    parser.add_argument("--data", type=Path, default=Path(), help="folder of the corpora; simulated ones need none")
+    parser.add_argument("--model", default="embedded", help="base model: folder, hub id or embedded")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--corpus", help=f"instead of the study's own: {', '.join(corpora.PREPARE)}")
+    parser.add_argument("--seeds", type=int, nargs="*", help="all of the study's by default")
+    parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
+    return parser.parse_args(words)
+
+
+def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
+    """Seed by seed, panel by panel, so that each is seated once and one at a time."""
+    studies = [study_of(name, body, given) for name, body in bodies.items()]
+    for study in [one for one in studies if one.body.get("kind") == "labels"]:
+        clinic.perform(study, given)
+    asking = [one for one in studies if one.body.get("kind") != "labels"]
+    every = [cell for study in asking for cell in cells_of(study, given)]
+    seeds = sorted({seed for study in asking for seed in study.body["seeds"]})
+    ends = time.monotonic() + 60 * given.minutes
+    for seed in given.seeds if given.seeds is not None else seeds:
+        for key in dict.fromkeys(cell.key for cell in every):
+            mine = [cell for cell in every if cell.key == key and not cell.file(seed).exists()]
+            if mine and time.monotonic() < ends:
+                _panel(mine, seed, ends, given)
+    for study in [] if given.cells_only else studies:
+        collect(study)
+
+
+def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) -> None:
+    first = mine[0]
+    seated = panel.seat(first.panel, first.pool, given.out / "panels", seed)
+    asking = [cell.settings for cell in mine if cell.extra.get("kind") != "phrases"]  # phrases need no teachers
+    seated.ask([cells.wanted(settings) for settings in asking if cells.kind(settings) == "answers"])
+    for cell in mine:
+        if time.monotonic() > ends:
+            return
+        found = _once(cell, seated, seed, given)
+        told = {"cell": cell.name, "seed": seed, "device": whole._device(), **cell.extra, **found}
+        run.write_text(cell.file(seed), json.dumps(told, indent=1))
+        print(cell.study, cell.name, seed, {k: v for k, v in found.items() if isinstance(v, int | float)}, flush=True)
+
+
+def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace) -> dict[str, Any]:
+    """The same settings in two studies are one cell: made once, shown twice."""
+    settings = merge(json.loads(json.dumps(cell.settings)), {"compute": {"seed": seed}})
+    named = json.dumps([cell.extra.get("kind"), settings, cell.wish, cell.pool], sort_keys=True)
+    place = given.out / "made" / hashlib.sha256(named.encode()).hexdigest()[:16]
+    kept = place.with_suffix(".json")
+    if not kept.exists():
+        place.parent.mkdir(exist_ok=True)
+        if cell.extra.get("kind") == "phrases":
+            found = phrases.measured(seated)
+        else:
+            found = cells.result(seated, settings, place, cell.wish)
+        run.write_text(kept, json.dumps(found))
+    body: dict[str, Any] = json.loads(kept.read_text())
+    return body
+
+
+def collect(study: Study) -> dict[str, Any]:
+    """Everything that cells have left so far, as one JSON, a table and a picture."""
+    place = study.out / study.label
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    order = [name for name, _, _ in rows(study.body)]
+    for path in sorted((place / "cells").glob("*.json")):
+        body = json.loads(path.read_text())
+        found.setdefault(body.pop("cell"), {})[str(body.pop("seed"))] = body
+    _fill_gaps(found)
+    devices = {one.pop("device", "cpu") for cell in found.values() for one in cell.values()}
+    results = {
+        "study": study.name,
+        "corpus": study.corpus,
+        "about": study.body["about"],
+        "machine": run.environment() | {"device": ", ".join(sorted(devices))},
+        "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
+        "cells": {name: found[name] for name in order if name in found},
+    }
+    run.write_text(study.out / f"{study.label}.json", json.dumps(results, indent=1))
+    run.write_text(study.out / f"{study.label}.md", writing.page(results))
+    drawn = pictures.picture(results)
+    if drawn:
+        look.write_svg(study.out / f"{study.label}.svg", drawn)
+    return results
+
+
+def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:
+    """Panels of other shapes train no private reference: theirs is the one of the same seed."""
+    for seed in {seed for cell in found.values() for seed in cell}:
+        mine = [cell[seed] for cell in found.values() if seed in cell and "ppl" in cell[seed]]
+        known = [one["references"] for one in mine if "private" in one.get("references", {})]
+        for one in mine:
+            if known and one.get("gap_closed") is None:
+                ppl = {name: known[0][name]["ppl"] for name in ("public", "public_pseudo", "private")}
+                one["gap_closed"] = gap_closed(ppl | {"student": one["ppl"]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""A study's raw JSON as a table in markdown: means over seeds, intervals, paired differences, the paper's ratios."""
+
+import math
+from typing import Any
+
+from studies.intervals import Difference, Estimate, estimate, paired
+
+Cells = dict[str, dict[str, dict[str, Any]]]  # name -> seed -> what was measured
+HEADS = {
+    "ppl": "perplexity", "gap_closed": "gap", "bleu3": "BLEU-3", "bleu4": "BLEU-4", "name_leak_rate": "leaked",
+    "negative": "below zero", "epsilon": "epsilon", "questions": "questions", "candidates": "candidates",
+    "noise_std_mean": "noise", "f1_macro": "F1 macro", "accuracy": "accuracy", "precision_macro": "precision",
+    "recall_macro": "recall", "discriminator_auc": "discriminator's AUC", "ensemble": "ensemble",
+    "per_teacher": "sentences a teacher",
+}  # fmt: skip
+DIGITS = {"ppl": 1, "ensemble": 1, "noise_std_mean": 4, "gap_closed": 2, "bleu3": 2, "bleu4": 2}
+
+
+def page(results: dict[str, Any]) -> str:
+    body = results["body"]
+    if body.get("kind") == "phrases":
+        return _head(results) + phrase_table(results["cells"])
+    table = curve_table(results) if "grid" in body else rows_table(results)
+    return _head(results) + table + (texts(results["cells"]) if body.get("measure", {}).get("texts") else "")
+
+
+def _head(results: dict[str, Any]) -> str:
+    seeds = [len(cell) for cell in results["cells"].values()]
+    trials = f"{min(seeds)} to {max(seeds)}" if len(set(seeds)) > 1 else str(seeds[0] if seeds else 0)
+    origins = sorted({one["from"] for cell in results["cells"].values() for one in cell.values() if "from" in one})
+    note = f" Taken from {'; '.join(origins)}." if origins else ""
+    return (
+        f"{results['about']} Corpus {results['corpus']}; seeds: {trials}; mean and half-width of the 95% t-interval "
+        f"over seeds; {results['machine']['device']}.{note}\n\n"
+    )
+
+
+def values(cell: dict[str, dict[str, Any]], name: str) -> list[float]:
+    """By seed, in order; a figure that a cell does not have is left out."""
+    found = [cell[seed].get(name) for seed in sorted(cell)]
+    return [float(value) for value in found if value is not None]
+
+
+def compared(cells: Cells, name: str, first: str, judge: str = "ppl") -> Difference | None:
+    """ln perplexity (or another figure as it is) of a cell less that of the study's first, seed by seed."""
+    if name == first or first not in cells or name not in cells:
+        return None
+    seeds = sorted(cells[name].keys() & cells[first].keys())
+    both = [[_judged(cells[one][seed], judge) for seed in seeds] for one in (name, first)]
+    return paired(*both) if seeds else None
+
+
+def _judged(one: dict[str, Any], judge: str) -> float:
+    return math.log(one["ppl"]) if judge == "ppl" else float(one[judge])
+
+
+def plus_minus(found: Estimate, digits: int = 2, sign: str = "") -> str:
+    half = "" if math.isinf(found.half) else f" ± {found.half:.{digits}f}"
+    return f"{found.mean:{sign}.{digits}f}{half}"
+
+
+def rows_table(results: dict[str, Any]) -> str:
+    """Cells as rows, compared pair by pair with the one named `first`; the paper's figures as the same ratio."""
+    body, cells = results["body"], results["cells"]
+    columns, first, paper = body.get("columns", ["ppl", "gap_closed"]), body.get("first"), body.get("paper", {})
+    heads = ["", *(HEADS[name] for name in columns)]
+    judge = body.get("judge", "ppl")
+    heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {first}", "p"] if first else []
+    heads += [f"the paper's, {name}" for name in paper]
+    lines = [_line(heads), "|---" * len(heads) + "|"]
+    for name, cell in cells.items():
+        row = [label(name, cell), *(shown(cell, column) for column in columns)]
+        gap = compared(cells, name, first, judge) if first else None
+        row += (
+            ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
+        )
+        lines.append(_line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
+    return "\n".join(lines) + "\n"
+
+
+def _line(parts: list[str]) -> str:
+    return "| " + " | ".join(parts) + " |"
+
+
+def label(name: str, cell: dict[str, dict[str, Any]]) -> str:
+    return f"{name} (NOT PRIVATE)" if any(one.get("NOT PRIVATE") for one in cell.values()) else name
+
+
+def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
+    found = values(cell, column)
+    if not found:
+        return ""
+    one = estimate(found)
+    if column in ("negative", "name_leak_rate"):
+        return f"{one.mean:.1%}" + ("" if math.isinf(one.half) else f" ± {one.half:.1%}")
+    if column == "epsilon":
+        return f"{max(found):.4g}"
+    if column in ("questions", "candidates", "per_teacher"):
+        return f"{one.mean:,.0f}"
+    return plus_minus(one, DIGITS.get(column, 3))
+
+
+def _ratio(figures: dict[str, float], name: str, first: str | None, judge: str) -> str:
+    if first is None or name == first or name not in figures or first not in figures:
+        return ""
+    gap = math.log(figures[name] / figures[first]) if judge == "ppl" else figures[name] - figures[first]
+    return f"{gap:+.3f}"
+
+
+def curve_table(results: dict[str, Any]) -> str:
+    """Series as rows, the grid's values as columns; what does not lie on the grid stands below."""
+    judge = results["body"].get("judge", "ppl")
+    ((dotted, grid),) = results["body"]["grid"].items()
+    cells, grid = results["cells"], sorted(grid)
+    lines = [
+        _line([f"{HEADS[judge]} at {dotted.split('.')[-1]}", *(f"{x:g}" for x in grid)]),
+        "|---" * (len(grid) + 1) + "|",
+    ]
+    flat = []
+    for name in series(cells):
+        found = [cells.get(f"{name}, {x:g}") for x in grid]
+        if any(found):
+            lines.append(_line([name, *(shown(cell, judge) if cell else "" for cell in found)]))
+        else:
+            flat.append(f"{label(name, cells[name])} {shown(cells[name], judge)}")
+    return "\n".join(lines) + ("\n\nNo budget: " + "; ".join(flat) + ".\n" if flat else "\n")
+
+
+def series(cells: Cells) -> list[str]:
+    return list(dict.fromkeys(one["series"] for cell in cells.values() for one in cell.values()))
+
+
+def phrase_table(cells: Cells) -> str:
+    """Table 6's columns, exact and as the paper scales them; every user beside it."""
+    lines = ["| phrases counted by | average | least | most, exactly | most, scaled linearly | at most the average |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    for name, cell in cells.items():
+        for counted, said in (("by_teachers", "teachers reached"), ("by_times", "times written (unit: record)")):
+            for average in next(iter(cell.values()))[counted]:
+                rows = [one[counted][average] for one in cell.values()]
+                figures = [_range([row[key] for row in rows]) for key in ("least", "most", "linear_most")]
+                share = _range([100 * row["share_at_most_average"] for row in rows])
+                lines.append(_line([f"{name}: {said}", average, *figures, f"{share}%"]))
+        most = max(one["shards_of_a_user"] for one in cell.values())
+        lines.append(_line([f"**users**, each in {most} shard", *["3"] * 4, "100%"]))
+    return "\n".join(lines) + "\n"
+
+
+def _range(found: list[float]) -> str:
+    low, high = f"{min(found):.3g}", f"{max(found):.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def texts(cells: Cells) -> str:
+    """The completions of the first seed, side by side: a page of cases."""
+    firsts = {label(name, cell): cell[min(cell)] for name, cell in cells.items()}
+    shown_by = {name: one["texts"] for name, one in firsts.items() if "texts" in one}
+    parts = []
+    for place, (prefix, _) in enumerate(next(iter(shown_by.values()), [])):
+        parts.append(f"\n**{prefix}** …\n")
+        parts += [f"- {name}: …{found[place][1]}" for name, found in shown_by.items()]
+    return "\n".join(parts) + "\n"
