@@ -32,7 +32,6 @@ from hearsay.lm import end_id, start_id
 from hearsay.public.prefixes import complete
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.release import aggregate
-from hearsay.release.asking import Ensemble
 from hearsay.release.grid import BoundedSum
 from hearsay.release.histogram import teacher_votes
 from hearsay.stacked import Adapted
@@ -136,7 +135,7 @@ class Panel:
         teachers = pipeline.train_teachers(self.work, self.warm, 0)
         sums = [BoundedSum(one.bound, len(pool), _width(one, pool), stack.device) for one in wanted]
         before = self._before(pool) if any(one.clip is not None for one in wanted) else None
-        for _, logits in Ensemble(stack, teachers, self.work.run.id, lambda *_: None).blocks(pool)():
+        for _, logits in stack.answers(teachers, pool.contexts, aggregate.asked_tokens(pool)):
             for first in range(0, len(logits), AT_ONCE):
                 part = slice(first, first + AT_ONCE)
                 odds = aggregate.distributions(logits[part], pool)
