@@ -222,7 +222,7 @@ def _store(path: Path, total: BoundedSum) -> None:
 def seat(settings: dict[str, Any], pool: dict[str, int], root: Path, seed: int) -> Panel:
     """Prepares a panel or takes it up. Its home has a secret of its own, so each seed partitions by another key."""
     settings = {**settings, "compute": {**settings.get("compute", {}), "seed": seed}}
-    text = json.dumps([settings, pool], sort_keys=True, default=str)
+    text = json.dumps({**settings, "pool": pool}, sort_keys=True, default=str)
     folder = root / hashlib.sha256(text.encode()).hexdigest()[:12]
     config = Config.model_validate(settings)
     here = run.begin(folder, text, folder / "home" / "ledger.sqlite", folder / "home")
