@@ -20,9 +20,11 @@ from hearsay import lm as models
 from hearsay import pipeline
 from hearsay.accounting import gaussian
 from hearsay.lm import LanguageModel
+from hearsay.private.engine import Local
+from hearsay.private.workshop import Teaching
 from hearsay.public.questions import Questions
 from hearsay.release import aggregate
-from hearsay.release.asking import Ensemble
+from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -155,9 +157,11 @@ def seated(out: Path) -> panel.Panel:
 def _by_the_product(seated: panel.Panel, questions: Questions, shape: aggregate.Shape) -> torch.Tensor:
     work = seated.work
     teachers = pipeline.train_teachers(work, seated.warm, 0)
-    blocks = Ensemble(work.stack, teachers, work.run.id, lambda *_: None).blocks(questions)
+    everybody = Ensemble(
+        Local(work.workshop), work.stack, Teaching(teachers, seated.warm), work.run.id, lambda *_: None
+    )
     wanted = panel.Wanted("rank", shape, questions.candidates.shape[1], None)
-    return aggregate.total(blocks, questions, shape, wanted.bound, None).total
+    return everybody.total(questions, Sum(wanted.bound, shape)).total
 
 
 @pytest.mark.parametrize("shape", ["probability", "vote", "root"])

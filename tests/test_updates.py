@@ -16,6 +16,7 @@ import yaml
 
 from hearsay import lm as models
 from hearsay import run as runs
+from hearsay import vocabulary
 from hearsay.accounting import budget, costs, sampled, verify
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
@@ -75,8 +76,12 @@ def _shares(tokens: int) -> torch.Tensor:
 
 
 def _student(crowd: Crowd) -> torch.Tensor:
-    start = crowd.moves.top.layout.initial()
-    return start + 0.05 * torch.randn(start.shape, generator=torch.Generator().manual_seed(5))
+    return _start(crowd.moves)[0]
+
+
+def _start(movers: Moves) -> torch.Tensor:
+    start = movers.top.layout.initial()
+    return (start + 0.05 * torch.randn(start.shape, generator=torch.Generator().manual_seed(5)))[None]
 
 
 # What a round is
@@ -197,6 +202,24 @@ def test_where_place_matters_units_go_one_at_a_time(tiny_gpt2: LanguageModel, mo
     assert place_matters(crowd.moves, frame, 300)
     stack = type("Stack", (), {"top": crowd.moves.top, "device": CPU, "lm": tiny_gpt2})
     assert moving.moves(stack, SHAPE, 4).block == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [None, 96])
+def test_the_last_part_of_a_launch_rounds_like_the_others(
+    tiny_gpt2: LanguageModel, monkeypatch: pytest.MonkeyPatch, words: int | None
+) -> None:
+    """259 places in parts of at most 43 would leave one place over, whose product has another shape."""
+    monkeypatch.setattr(vocabulary, "chunk_rows", lambda head: 43)
+    shape = TrainingShape(**{**SHAPE.__dict__, "row_tokens": 37, "rows_per_step": 1})
+    movers = Moves(StackedTop(tiny_gpt2.model, shape.adapter), shape, CPU, 7)
+    tokens = movers.top.split.head.shape[0]
+    listed = None if words is None else Vocabulary(_shares(tokens), words, seed=1).listed(0)
+    frame = frame_of(tiny_gpt2, shape)
+    assert not place_matters(movers, frame, tokens, listed)
+    full = pack([np.arange(1, 37)] * 3, frame, np.random.default_rng(0))
+    block: Any = tuple(np.stack([getattr(full, kind)] * 7) for kind in KINDS)
+    moved = movers.of(block, _start(movers), listed)
+    assert torch.equal(moved, moved[:1].expand_as(moved)) and moved.any()
 
 
 def test_one_local_step_is_opacus_dp_sgd_before_noise(tiny: LanguageModel) -> None:

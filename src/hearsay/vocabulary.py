@@ -5,6 +5,7 @@ So the loss and its gradient are computed together, a few positions at a time, w
 cache; and questions about candidates multiply with the candidates' rows of the head only.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,19 @@ def aligned(head: Tensor) -> Tensor:
     return torch.nn.functional.pad(head, (0, 0, 0, missing)) if missing else head
 
 
+def even_chunks(hidden: Tensor, targets: Tensor, most: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Parts of one size, the last one filled up: a product of another shape may round otherwise, and then what a unit
+    gets would depend on its place.
+    """
+    count = max(1, -(-len(hidden) // most))
+    size = -(-len(hidden) // (16 * count)) * 16
+    for start in range(0, len(hidden), size):
+        where = slice(start, start + size)
+        missing = size - len(hidden[where])
+        fill = torch.nn.functional.pad
+        yield where, fill(hidden[where], (0, 0, 0, missing)), fill(targets[where], (0, missing))
+
+
 def _odds(hidden: Tensor, wide: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
     """Logits and probabilities [n, padded vocabulary]; what was added to the vocabulary has none."""
     logits = hidden.to(wide.dtype) @ wide.T
@@ -44,9 +58,9 @@ def loss_slopes(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
     What training needs: p @ head - head[target], in the pass that computes p. The logits are written and read once.
     """
     wide, slope = aligned(head), torch.empty_like(hidden)
-    for part, wanted, into in zip(*(t.split(chunk_rows(head)) for t in (hidden, targets, slope)), strict=True):
+    for where, part, wanted in even_chunks(hidden, targets, chunk_rows(head)):
         _, odds = _odds(part, wide, len(head))
-        into.copy_(odds @ wide - head[wanted])
+        slope[where] = (odds @ wide - head[wanted])[: len(slope[where])]
     return slope
 
 
@@ -70,11 +84,11 @@ def short_slopes(hidden: Tensor, head: Tensor, targets: Tensor, listed: Shortlis
     """`loss_slopes` at the price of a shortlist; a target that is not among the likely gets a column of its own."""
     rows, slope = head[listed.tokens], torch.empty_like(hidden)
     weights = listed.log_weights.to(hidden.dtype)
-    for part, wanted, into in zip(*(t.split(chunk_rows(rows)) for t in (hidden, targets, slope)), strict=True):
+    for where, part, wanted in even_chunks(hidden, targets, chunk_rows(rows)):
         own = head[wanted]
         column = (part * own).sum(-1, keepdim=True).masked_fill(listed.likely[wanted, None], -torch.inf)
         odds = torch.softmax(torch.cat([torch.addmm(weights, part, rows.T), column], 1), -1)
-        into.copy_(odds[:, :-1] @ rows + (odds[:, -1:] - 1) * own)
+        slope[where] = (odds[:, :-1] @ rows + (odds[:, -1:] - 1) * own)[: len(slope[where])]
     return slope
 
 

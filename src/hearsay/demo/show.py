@@ -27,11 +27,14 @@ from hearsay.stages import Watch
 
 CUSTOMERS = {"private_customers": 5000, "public_customers": 400, "holdout_customers": 1700}
 SETTINGS: dict[str, Any] = {
-    "data": {"units": 5000, "sentences": 25_000, "mean_tokens": 26, "cap": 5, "max_tokens": 32},
+    "data": {"units": 5000, "sentences": 75_000, "mean_tokens": 26, "cap": 20, "max_tokens": 32},
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
-    "adapter": {"rank": 8, "blocks": 2},
-    "updates": {"rounds": 25, "sample": 0.075, "rows": 2, "clip": 0.5, "learning_rate": 0.021, "average": 0.05},
-    "teachers": {"count": 1000, "epochs": 2.2, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
+    "adapter": {"rank": 16, "blocks": 2},
+    "updates": {
+        "rounds": 30, "sample": 0.1, "rows": 2, "pages": 4, "clip": 0.5, "learning_rate": 0.021, "average": 0.05,
+        "vocabulary": 2560,
+    },
+    "teachers": {"count": 1000, "epochs": 0.8, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
     "ask": {
         "rounds": 1, "sentences": 80, "questions": 2000, "candidates": 96, "tail": 32, "clip": 0.3, "stride": 1.7,
     },

@@ -89,18 +89,28 @@ def moves(stack: Stack, shape: TrainingShape, block: int, listed: Shortlist | No
 
 
 def place_matters(made: Moves, frame: Frame, vocabulary: int, listed: Shortlist | None = None) -> bool:
-    """Whether one public unit's update differs in any bit between places in a block or with other neighbours."""
+    """Whether one public unit's update differs in any bit between places in a block or with other neighbours: at all
+    places beside itself, and at some of them beside others.
+    """
     stream = np.random.default_rng(0)
     first = made.top.layout.initial()[None].to(made.device)
     first = first + 0.01 * torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(made.device)
 
-    def someone() -> Rows:
-        return pack([stream.integers(1, vocabulary, 20) for _ in range(stream.integers(0, 30))], frame, stream)
+    def person(sentences: int) -> Rows:
+        lengths = stream.integers(1, frame.row_tokens, sentences)
+        lengths[::2] = frame.row_tokens - 1  # rows filled to their end, the last place of a launch too
+        return pack([stream.integers(1, vocabulary, length) for length in lengths], frame, stream)
 
-    probe = pack([stream.integers(1, vocabulary, 20) for _ in range(12)], frame, stream)
-    found = []
-    for place in np.linspace(0, made.block - 1, PROBES).astype(int):
-        rows = [probe if slot == place else someone() for slot in range(made.block)]
+    def found(rows: list[Rows]) -> Tensor:
         block: Block = tuple(np.stack([getattr(r, k) for r in rows]) for k in KINDS)  # type: ignore[assignment]
-        found.append(made.of(block, first, listed and listed.to(made.device))[place])
-    return any(not torch.equal(found[0], other) for other in found[1:])
+        return made.of(block, first, listed and listed.to(made.device))
+
+    probe = person(12)
+    everywhere = found([probe] * made.block)
+    if not torch.equal(everywhere, everywhere[:1].expand_as(everywhere)):
+        return True
+    for place in np.linspace(0, made.block - 1, PROBES).astype(int):
+        rows = [probe if slot == place else person(int(stream.integers(0, 30))) for slot in range(made.block)]
+        if not torch.equal(found(rows)[place], everywhere[0]):
+            return True
+    return False

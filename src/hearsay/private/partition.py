@@ -31,6 +31,7 @@ from hearsay.private.shards import (
 )
 from hearsay.reading import Row
 
+AT_ONCE = 16  # rows of a unit that are tokenised in a pass, at least: many short ones must not cost many passes
 Tokenise = Callable[[list[str]], list[list[int]]]  # each text on its own: no padding, nothing learnt from the batch
 
 
@@ -93,8 +94,11 @@ class _Collector:
             waiting.setdefault(self._meet(unit_of(row, self._settings.unit)), []).append(place)
         kept: dict[int, tuple[int, list[int]]] = {}
         while waiting := {unit: rows for unit, rows in waiting.items() if rows and self._room(unit)}:
-            pairs = [(place, unit) for unit, rows in waiting.items() for place in rows[: self._room(unit)]]
-            waiting = {unit: rows[self._room(unit) :] for unit, rows in waiting.items()}
+            now = {
+                unit: max(self._room(unit), AT_ONCE) for unit in waiting
+            }  # many short rows must not cost many passes
+            pairs = [(place, unit) for unit, rows in waiting.items() for place in rows[: now[unit]]]
+            waiting = {unit: rows[now[unit] :] for unit, rows in waiting.items()}
             sentences = self._token_ids([batch[place] for place, _ in pairs])
             for (place, unit), sentence in zip(pairs, sentences, strict=True):
                 if self._admit(batch[place], unit, len(sentence)):
@@ -138,8 +142,9 @@ class _Collector:
         except Exception as error:
             failure = type(error).__name__
         if sentences is None or len(sentences) != len(rows):
+            numbers = [row.number for row in rows]
             raise DataError(
-                f"rows {rows[0].number} to {rows[-1].number}: got {failure} from the tokeniser, "
+                f"rows {min(numbers)} to {max(numbers)}: got {failure} from the tokeniser, "
                 "need a list of token ids for each text, type the name of another model"
             )
         return sentences

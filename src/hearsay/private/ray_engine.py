@@ -163,7 +163,7 @@ class OnRay(Generic[Bench]):
     def map(self, task: Task[Bench, Result], items: Items, progress: Progress) -> Iterator[Result]:
         ray, running, done = self.cluster.ray, dict[Any, int](), 0
         told = ray.put((self.plan, self.expected, task))
-        shares = np.array_split(items, min(SHARES * self.cluster.workers, max(1, len(items))))
+        shares = np.array_split(items, SHARES * self.cluster.workers)  # as many for any corpus; some may be empty
         try:
             while shares or running:
                 while shares and len(running) < self.cluster.workers:
@@ -218,5 +218,5 @@ def _work(told: tuple[Plan[Bench], str, Task[Bench, Any]], share: Items) -> Outc
         if bench.signature != expected:
             return Outcome(stranger=True)
         return Outcome(task(bench, share, silent))
-    except Exception as error:
+    except BaseException as error:  # an exit with a text, too, would be written to a dozen logs
         return Outcome(failed=type(error).__name__)

@@ -11,7 +11,7 @@ from hearsay import __version__
 from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Config
-from hearsay.run import Run, write_text
+from hearsay.run import Run, forget_time, write_text
 
 if TYPE_CHECKING:  # the report renders with this module, and the page must not load torch for it
     from hearsay.lm import LanguageModel
@@ -28,6 +28,8 @@ def release_student(run: Run, student: "LanguageModel", ledger: Ledger, config: 
     write_text(run.release / MADE, plain)
     write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
     write_text(run.release / "statement.html", render("statement.html.j2", facts(said, config, run), html=True))
+    for path in run.release.rglob("*"):
+        forget_time(path)
 
 
 def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hearsay.public.cards import render, told
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen
 from hearsay.public.space import Floats
-from hearsay.run import Run, run_around, write_text
+from hearsay.run import Run, forget_time, run_around, write_text
 
 FOLDER = "synthetic"
 
@@ -31,6 +31,8 @@ def release_corpus(
     write_text(folder / "facts.json", json.dumps({key: facts[key] for key in ("labels", "short", "how", "copies")}))
     write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
     write_text(run.release / "statement.html", render("statement.html.j2", facts, html=True))
+    for path in run.release.rglob("*"):
+        forget_time(path)
 
 
 def corpus_rows(config: AugmentConfig, candidates: list[Candidate], chosen: Chosen) -> list[dict[str, Any]]:

@@ -43,7 +43,11 @@ class Vocabulary:
         return Shortlist(torch.cat([order[:kept], rest[picked]]), weights.float(), likely)
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.shares.numpy().tobytes() + repr((self.size, self.seed)).encode()).hexdigest()[:16]
+        """Of all that decides a round's list, how it is drawn included."""
+        first, found = self.listed(0), hashlib.sha256(repr((self.size, self.seed)).encode())
+        for part in (self.shares, first.tokens, first.log_weights):
+            found.update(part.numpy().tobytes())
+        return found.hexdigest()[:16]
 
 
 @torch.no_grad()

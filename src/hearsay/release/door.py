@@ -31,6 +31,7 @@ from hearsay.accounting.ledger import Charge, Ledger
 from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
+from hearsay.run import forget_time
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Door:
             if file_hash(inside) != charge.answer:
                 raise LedgerError(f"the stored draw of {charge.question[:12]} is not the one that was charged")
             with in_words(self.folder):
+                forget_time(inside)
                 inside.replace(outside)
                 sync(self.answers)
             reached("moved")

@@ -74,20 +74,26 @@ class Crowd:
 
     @cached_property
     def signature(self) -> str:
-        """Of the arithmetic of updates: one block of public units."""
+        """Of the arithmetic of updates: one block of public units, at an adapter that is not the public start (where B
+        is zero and says nothing), against all tokens and against a list of them.
+        """
         shape, stream = self.moves.shape, torch.Generator().manual_seed(0)
         size = (self.moves.block, shape.steps * shape.rows_per_step, shape.row_tokens)
         words = self.moves.top.split.head.shape[0]
         tokens = torch.randint(1, words, size, generator=stream, dtype=torch.int32)
         places = torch.arange(shape.row_tokens, dtype=torch.int32).expand(size)
-        first = self.moves.top.layout.initial()[None].to(self.moves.device)
+        start = self.moves.top.layout.initial()
+        first = (start + 0.01 * torch.randn(start.shape, generator=stream))[None].to(self.moves.device)
         rows = tuple(part.contiguous().numpy() for part in (tokens, tokens.roll(-1, 2), places))
-        return digest(source(), self.moves.top.split.fingerprint(), self.moves.of(rows, first))  # type: ignore[arg-type]
+        some = torch.arange(words)[::3]
+        listed = Shortlist(some, torch.zeros(len(some)), torch.arange(words) % 6 == 0).to(self.moves.device)
+        moved = [self.moves.of(rows, first, how) for how in (None, listed)]  # type: ignore[arg-type]
+        return digest(source(), torch.__version__, self.moves.top.split.fingerprint(), *moved)
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
-        told = self.vocabulary.fingerprint() if self.vocabulary else None
-        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, told
+        told = (self.vocabulary.fingerprint(),) if self.vocabulary else ()
+        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, *told
 
 
 @dataclass(frozen=True)
