@@ -24,6 +24,7 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import dpsgd
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.units import Batch
+from hearsay.config import Config
 from hearsay.demo.airline import write_corpus
 from hearsay.errors import BudgetError, ConfigError
 from hearsay.lm import LanguageModel
@@ -111,6 +112,17 @@ def test_a_round_is_named_by_all_that_decides_its_answer(tiny_gpt2: LanguageMode
     for one in (*asked, asked[0]):
         ask_update(scribe, *one)  # type: ignore[arg-type]
     assert len(set(scribe.names)) == len(asked) and scribe.names[-1] == scribe.names[0]
+
+
+def test_pages_follow_from_declared_numbers() -> None:
+    body = {"data": {"private": ["a"], "public": ["b"], "units": 100, "mean_tokens": 19}, "privacy": {"corpus": "c"}}
+    body |= {"teachers": {"count": 5, "row_tokens": 50}, "updates": {"rows": 2}}
+    wanted = {300: 1, 1_500: 3, 100_000: 16}  # sentences: 60, 300 and 20,000 tokens a unit, 100 a page
+    for sentences, pages in wanted.items():
+        declared = {**body, "data": {**body["data"], "sentences": sentences}}
+        assert Config.model_validate(declared).update_pages == pages
+        own = Config.model_validate({**declared, "updates": {"rows": 2, "pages": 7}})
+        assert own.update_pages == 7
 
 
 def test_the_page_of_a_round_follows_from_its_number_alone(tiny_gpt2: LanguageModel) -> None:

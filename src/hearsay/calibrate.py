@@ -162,7 +162,7 @@ class Probe:
         frame, first = frame_of(self.lm, shape), student.to(self.device, torch.float32)[None]
         own = max(1, round(config.data.sentences / config.data.units))
         packed = self.time(
-            "unit", lambda: pack(self.rows[:own], frame, np.random.default_rng(0)), 1 / config.updates.pages
+            "unit", lambda: pack(self.rows[:own], frame, np.random.default_rng(0)), 1 / config.update_pages
         )
         block: Any = tuple(np.stack([getattr(packed, kind)] * movers.block) for kind in KINDS)
         places = self.stack.top.layout.outputs()

@@ -16,6 +16,7 @@ from hearsay.sections import Adapter, Ask, Compute, Data, Privacy, Section, Stud
 
 FILES = ("private", "public", "holdout", "files")  # settings that name files
 MODELS = ("model", "encoder")  # settings that may name a folder
+MOST_PAGES = 16  # of a unit's text: more would lie unread for most of a run
 
 
 class Config(Section):
@@ -51,6 +52,17 @@ class Config(Section):
     def update_rate(self) -> Fraction:
         """The chance of a unit to take part in a round of updates; as exact as it is charged."""
         return Fraction(self.updates.sample).limit_denominator(10**6)
+
+    @property
+    def update_pages(self) -> int:
+        """Sets of rows a unit's text is laid out on, one a round in turn: a round that sees new sentences teaches more
+        than one that sees the same again. From declared numbers, so that all units have as many.
+        """
+        if self.updates.pages is not None:
+            return self.updates.pages
+        text = self.data.sentences / self.data.units * (self.data.mean_tokens + 1)
+        page = self.updates.rows * self.updates.local_steps * self.teachers.row_tokens
+        return min(MOST_PAGES, max(1, round(text / page)))
 
     @property
     def share_of_updates(self) -> float:

@@ -167,8 +167,8 @@ def moved(work: Work, student: Tensor) -> Tensor:
         words = vocabulary(work)
         block = moves(work.stack, shape, work.stack.block, words.listed(0) if words else None).block
         plan = CrowdPlan(
-            work.workshop_plan, shape, block, settings.pages, work.run.private / "units", work.config.data.units,
-            settings.clip, rate, work.run.id,
+            work.workshop_plan, shape, block, work.config.update_pages, work.run.private / "units",
+            work.config.data.units, settings.clip, rate, work.run.id,
         )  # fmt: skip
         crowd = replace(plan.gather(work.workshop), vocabulary=words)
         crowd = replace(crowd, engine=_engine(work, crowd, plan))

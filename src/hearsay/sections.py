@@ -125,7 +125,9 @@ class Updates(Section):
     share: Share = Field(0.8, description="mixed: share of the budget for updates; answers get the rest")
     sample: Share = Field(1.0, description="chance of a unit to take part in a round; below 1: faster, noisier")
     rows: Positive = Field(2, description="rows of teachers.row_tokens tokens a unit learns from, per step of its own")
-    pages: Positive = Field(1, description="such sets of rows a unit is packed into, taken in turn by the rounds")
+    pages: Positive | None = Field(
+        None, description="such sets of rows a unit is packed into, taken in turn; null: as the declared text needs"
+    )
     vocabulary: Annotated[int, Field(ge=64)] | None = Field(
         None, description="tokens a loss is compared with, likely ones and a draw; null: all. Faster for small models"
     )
