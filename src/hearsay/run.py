@@ -173,7 +173,7 @@ def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
 def _settled(config_text: str) -> Any:
     """What a run may not change on its way: all but who does the work, which changes no number."""
     body = yaml.safe_load(config_text) or {}
-    for name in ELSEWHERE:
+    for name in ELSEWHERE if isinstance(body, dict) else ():
         body.get("compute", {}).pop(name, None)
     return body
 

@@ -163,7 +163,7 @@ class OnRay(Generic[Bench]):
     def map(self, task: Task[Bench, Result], items: Items, progress: Progress) -> Iterator[Result]:
         ray, running, done = self.cluster.ray, dict[Any, int](), 0
         told = ray.put((self.plan, self.expected, task))
-        shares = np.array_split(items, SHARES * self.cluster.workers)  # as many for any corpus; some may be empty
+        shares = np.array_split(items, min(SHARES * self.cluster.workers, max(1, len(items))))
         try:
             while shares or running:
                 while shares and len(running) < self.cluster.workers:
