@@ -8,7 +8,6 @@ largest part of a batch that is faster (parts are tried), and the peak of the GP
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import workload
 from hearsay import lm as models
-from hearsay import run
 from hearsay.baselines import dpsgd
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.units import Batch, Units
@@ -33,8 +32,7 @@ CLIP = 0.1
 def main() -> None:
     given = _arguments()
     device = pick_device(given.device)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    lm = models.load(given.model, device=device, dtype=dtype)
+    lm = workload.model(given.model, device)
     top = StackedTop(lm.model, AdapterShape(rank=given.rank, top_blocks=given.blocks))
     batch = _simulated(lm, given.units, given.tokens, device)
     start = top.layout.initial().to(device)
@@ -49,11 +47,8 @@ def main() -> None:
     for name, body in found.items():
         body["differs_from_stack"] = float((sums[name] - sums["stack"]).norm() / sums["stack"].norm())
     found |= {"work": {name: getattr(given, name) for name in ("units", "tokens", "rank", "blocks")},
-              "weights": top.layout.size, "machine": run.environment(), "device": _name(device)}  # fmt: skip
-    print(json.dumps(found, indent=1))
-    if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+              "weights": top.layout.size, "machine": workload.machine(device)}  # fmt: skip
+    workload.keep(given.out, found)
 
 
 def _arguments() -> argparse.Namespace:
@@ -114,10 +109,6 @@ def _timed(way: Callable[[int], Tensor], part: int) -> tuple[float, Tensor, floa
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return min(times), total, round(torch.cuda.max_memory_allocated() / 2**30, 2) if on_gpu else 0.0
-
-
-def _name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
 if __name__ == "__main__":

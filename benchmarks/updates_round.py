@@ -8,7 +8,6 @@ others; their share of the arithmetic that the device reaches in one large produ
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -20,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+import workload
 from hearsay import lm as models
-from hearsay import run
 from hearsay.accounting import budget
 from hearsay.accounting.ledger import Ledger
 from hearsay.private.moves import frame_of, moves
@@ -39,7 +38,7 @@ ROUNDS = 5
 def main() -> None:
     given = _arguments()
     device = pick_device(given.device)
-    lm = models.load(given.model, device=device, dtype=torch.bfloat16 if device.type == "cuda" else torch.float32)
+    lm = workload.model(given.model, device)
     shape = TrainingShape(
         rank=given.rank, top_blocks=given.blocks, rows_per_step=given.rows, steps=1, warm_up=0, schedule="constant"
     )
@@ -52,18 +51,18 @@ def main() -> None:
         "dimensions": crowd.width,
         "sum": _timed(lambda number: crowd.total(student, number), device),
         "round": _timed(_asking(crowd, student), device),
-        "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if device.type == "cuda" else None,
+        "peak_gib": workload.peak_memory(device),
     }
     work = operations(stack, given.units * given.rows * shape.row_tokens)
-    found |= {"operations": work, "share_of_peak": round(work / found["sum"]["best"] / peak(device), 3)}
     found |= {
-        "settings": {key: value for key, value in vars(given).items() if key not in ("out", "model")},
-        "machine": run.environment() | {"device": _name(device)},
+        "operations": work,
+        "share_of_peak": round(work / found["sum"]["best"] / workload.peak(device)["flops"], 3),
     }
-    text = json.dumps(found, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    found |= {
+        "settings": {name: value for name, value in vars(given).items() if name not in ("out", "model")},
+        "machine": workload.machine(device),
+    }
+    workload.keep(given.out, found)
 
 
 def _arguments() -> argparse.Namespace:
@@ -106,8 +105,7 @@ def _timed(work: Callable[[int], Any], device: torch.device) -> dict[str, float]
     for number in range(ROUNDS + 1):
         began = time.perf_counter()
         work(number)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+        workload.synchronise(device)
         times.append(time.perf_counter() - began)
     return {"best": round(min(times[1:]), 4), "median": round(statistics.median(times[1:]), 4)}
 
@@ -118,17 +116,6 @@ def operations(stack: Stack, tokens: int) -> float:
     per_block = sum(weight.numel() for weight in split.above[0].parameters() if weight.dim() == 2)
     weights = per_block * (len(split.below) + 2 * len(split.above)) + 2 * split.head.numel()
     return 2.0 * weights * tokens
-
-
-def peak(device: torch.device) -> float:
-    """Operations a second of one large product, as measured here."""
-    size = 8192 if device.type == "cuda" else 1024
-    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    return 2.0 * size**3 / _timed(lambda _: a @ b, device)["best"]
-
-
-def _name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
 if __name__ == "__main__":

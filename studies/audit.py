@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from hearsay import config as configs
@@ -30,7 +29,7 @@ from hearsay.run import Run, write_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import corpora
-from studies.run import arguments, merge
+from studies.run import arguments, device, merge
 
 HELD_OUT = 1700  # units that nobody trains on: an AUC's interval is .02 wide each way
 LONG = ("roc",)  # of an attack's details: too long for a record
@@ -58,7 +57,7 @@ def attack_all(study: dict[str, Any], given: argparse.Namespace) -> dict[str, An
     base = merge(PREPARE[study["corpus"]](given.data, given.out / "corpus"), study.get("base", {}))
     path = given.out / f"{given.study.stem}.json"
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"cells": {}}
-    results["machine"] = runs.environment() | {"device": _device()}
+    results["machine"] = runs.environment() | {"device": device()}
     ends = time.monotonic() + 60 * given.minutes
     for name, own in study["cells"].items():
         if (given.only and name not in given.only) or time.monotonic() > ends:
@@ -71,10 +70,6 @@ def attack_all(study: dict[str, Any], given: argparse.Namespace) -> dict[str, An
             write_text(path, json.dumps(results, indent=1) + "\n")
             print(name, part, json.dumps(found[part]["seconds"]), flush=True)
     return results
-
-
-def _device() -> str:
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
 
 
 def attackable(name: str, settings: dict[str, Any], given: argparse.Namespace) -> Run:
@@ -103,7 +98,7 @@ def attacked(run: Run, part: str, effort: Effort) -> dict[str, Any]:
         "epsilon_claimed": found["epsilon_claimed"], "delta": found["delta"], "auc_allowed": found["auc_allowed"],
         "ok": all(body["ok"] for body in mine.values()), "look": [name for name in found["look"] if name in mine],
         "attacks": {name: _short(body) for name, body in mine.items()},
-        "seconds": {"total": round(whole, 1), **seconds}, "device": _device(),
+        "seconds": {"total": round(whole, 1), **seconds}, "device": device(),
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def main() -> None:
     files = corpora.PREPARE[study["corpus"]](given.data, given.out / "corpus")
     results_path = given.out / f"{given.study.stem}.json"
     results = json.loads(results_path.read_text()) if results_path.exists() else {"cells": {}}
-    results["machine"] = run.environment() | {"device": _device()}
+    results["machine"] = run.environment() | {"device": device()}
     ends = time.monotonic() + 60 * given.minutes
     for name, changes in study["cells"].items():
         wanted = not given.only or name in given.only
@@ -71,7 +71,7 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return mixed
 
 
-def _device() -> str:
+def device() -> str:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
 
 

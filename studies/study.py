@@ -79,7 +79,7 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
         if time.monotonic() > ends:
             return
         found = _once(cell, seated, seed, given)
-        told = {"cell": cell.name, "seed": seed, "device": whole._device(), **cell.extra, **found}
+        told = {"cell": cell.name, "seed": seed, "device": whole.device(), **cell.extra, **found}
         run.write_text(cell.file(seed), json.dumps(told, indent=1))
         print(cell.study, cell.name, seed, {k: v for k, v in found.items() if isinstance(v, int | float)}, flush=True)
 

@@ -19,21 +19,8 @@ from hearsay.public import space as spaces
 from hearsay.public.encoder import Encoder, Vectors
 from hearsay.reading import Row
 from hearsay.release import labelled as asking
-from hearsay.stages import Watch
 from test_augment import ENCODER, LABELS, corpus, played, write
-
-
-class _Seen(Watch):
-    """Everything that a person would see, but for the time."""
-
-    seen: list[object] = []  # noqa: RUF012
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.seen.append(name)
-
-    def progress(self, done: int, total: int) -> None:
-        self.seen.append((self.name, done, total))
+from test_neighbouring_runs import _Seen
 
 
 def _told(folder: Path, body: dict[str, Any], caplog: pytest.LogCaptureFixture) -> tuple[object, ...]:
