@@ -75,13 +75,14 @@ def compared(config: Path, folder: Path) -> dict[str, Any]:
 
 
 def alone(part: str, config: Path, folder: Path) -> float:
-    """Does one part in a process of its own; returns the GiB of memory it had at most (a GPU's are not counted)."""
+    """Does one part in a process of its own; returns the GiB of memory it had at most: a GPU's, if it ran on one."""
     child = subprocess.Popen([sys.executable, __file__, "--part", part, str(config), str(folder)])
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         sys.exit(f"{part} ended with {child.returncode}")
-    return used.ru_maxrss / 2**20
+    device = folder / "device-gib"
+    return float(device.read_text()) if device.exists() else used.ru_maxrss / 2**20
 
 
 def calibrated(config: Path, folder: Path) -> None:
@@ -97,6 +98,8 @@ def run(config: Path, folder: Path) -> None:
     here = runs.begin(folder / "run", configs.to_yaml(settings), home / "ledger.sqlite", home)
     with here.alone():
         pipeline.generate(settings, here)
+    if torch.cuda.is_available():
+        (folder / "device-gib").write_text(str(torch.cuda.max_memory_allocated() / 2**30))
 
 
 def stages(progress: Path) -> dict[str, float]:

@@ -20,7 +20,7 @@ from studies import run as whole
 from studies.panel import Panel, Wanted, at_desk
 from torch import Tensor
 
-from hearsay import charging, pipeline, run
+from hearsay import charging, pipeline, run, updating
 from hearsay import lm as models
 from hearsay.accounting import identity, plan
 from hearsay.accounting.bounds import STEPS
@@ -106,7 +106,7 @@ def updates(panel: Panel, settings: dict[str, Any], here: run.Run) -> tuple[Tens
         own.symlink_to(packed)
     door = _door(panel, config, here, charging.committed(config, len(panel.work.stack.top.layout.outputs())))
     work = at_desk(panel, config, here, ledger=door.ledger, door=door, stages=Stages(here, Watch))
-    student = pipeline.moved(work, panel.warm)
+    student = updating.moved(work, panel.warm)
     if own.exists() and not own.is_symlink():
         own.rename(packed)
     return student, {"questions": config.updates.rounds}

@@ -36,6 +36,7 @@ from hearsay.release.grid import BoundedSum
 from hearsay.release.histogram import teacher_votes
 from hearsay.stacked import Adapted
 from hearsay.stages import Watch
+from hearsay.work import Work, prepare
 
 AT_ONCE = 64  # teachers whose vectors are held as doubles
 POOL = {"rank": 3000, "all": 6000, "sentences": 1000, "candidates": 200, "tail": 64}
@@ -73,7 +74,7 @@ class Wanted:
 class Panel:
     """`warm` is public; what lies in private/ is not, the sums least of all."""
 
-    work: pipeline.Work
+    work: Work
     warm: Tensor
     pool: dict[str, int]
 
@@ -227,10 +228,10 @@ def seat(settings: dict[str, Any], pool: dict[str, int], root: Path, seed: int) 
     config = Config.model_validate(settings)
     here = run.begin(folder, text, folder / "home" / "ledger.sqlite", folder / "home")
     with identity.at(here.home):
-        work = pipeline.prepare(config, here, Watch, research=True)
+        work = prepare(config, here, Watch, research=True)
     return Panel(work, pipeline.warmed_up(work), {**POOL, **pool})
 
 
-def at_desk(panel: Panel, config: Config, here: run.Run, **other: Any) -> pipeline.Work:
+def at_desk(panel: Panel, config: Config, here: run.Run, **other: Any) -> Work:
     """The panel's model, shards and prefixes for another run directory, with a door and ledger of its own."""
     return replace(panel.work, config=config, run=here, **other)

@@ -29,6 +29,7 @@ from hearsay.evaluate.references import ensemble_perplexity, train_private
 from hearsay.evaluate.text import bleu_scores, gap_closed
 from hearsay.reading import Columns, read_rows
 from hearsay.stages import save_tensor
+from hearsay.work import Work
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import corpora
@@ -97,7 +98,7 @@ def cell(name: str, settings: dict[str, Any], files: dict[str, Any], given: argp
     return {**found, "seconds": {k: round(v, 2) for k, v in seconds.items()}, "settings": keep}
 
 
-def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _measure(work: Work, config: Config, measure: dict[str, Any], folder: Path) -> dict[str, Any]:
     data = config.data
     texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
     rows = [row for row in models.encode(work.lm, texts, data.max_tokens) if len(row) >= data.min_tokens]
@@ -125,7 +126,7 @@ def _measure(work: pipeline.Work, config: Config, measure: dict[str, Any], folde
     return found
 
 
-def _student(work: pipeline.Work, config: Config, adapters: dict[str, torch.Tensor]) -> models.LanguageModel:
+def _student(work: Work, config: Config, adapters: dict[str, torch.Tensor]) -> models.LanguageModel:
     """The cell's own model. A baseline's is the folder that it released, or internal/'s, which is NOT PRIVATE."""
     if config.baseline is None:
         taught = [name for name in adapters if name == "updates" or name.startswith("round_")]
@@ -135,7 +136,7 @@ def _student(work: pipeline.Work, config: Config, adapters: dict[str, torch.Tens
     return merged(work.lm, work.stack.top, load_file(work.run.internal / unprotected.FILE)["value"])
 
 
-def _stored(work: pipeline.Work, name: str) -> torch.Tensor:
+def _stored(work: Work, name: str) -> torch.Tensor:
     return work.stages.tensor(name, work.file(name), lambda _: torch.empty(0))
 
 

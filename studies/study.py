@@ -1,7 +1,7 @@
 """A study: one YAML, one command, one table. Resumable cell by cell; several studies share their panels.
 
     python studies/study.py studies/table-3.yaml ... --data DATA --model MODEL --out DIR
-        [--corpus NAME] [--seeds 0 1 2] [--only CELL ...] [--minutes 9]
+        [--corpus NAME] [--seeds 0 1 2] [--only CELL ...] [--minutes 9] [--known studies/results]
 
 Writes DIR/NAME-CORPUS.json (raw), .md (table) and .svg (where a picture says more). What a corpus settles for all
 studies stands in bases.yaml. A seed is another public seed (pseudo text, questions, student), another partition key and
@@ -48,6 +48,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="*", help="all of the study's by default")
     parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--known", type=Path, help="folder of earlier results, whose cells are taken over, not redone")
     parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
     return parser.parse_args(words)
 
@@ -59,6 +60,8 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
         clinic.perform(study, given)
     asking = [one for one in studies if one.body.get("kind") != "labels"]
     every = [cell for study in asking for cell in cells_of(study, given)]
+    for study in asking if given.known else []:
+        take_over(study, [cell for cell in every if cell.study == study.name], given.known)
     seeds = sorted({seed for study in asking for seed in study.body["seeds"]})
     ends = time.monotonic() + 60 * given.minutes
     for seed in given.seeds if given.seeds is not None else seeds:
@@ -87,7 +90,10 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
 def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """The same settings in two studies are one cell: made once, shown twice."""
     settings = merge(json.loads(json.dumps(cell.settings)), {"compute": {"seed": seed}})
-    named = json.dumps([cell.extra.get("kind"), settings, cell.wish, cell.pool], sort_keys=True)
+    plain = {name: value for name, value in settings.items() if name != "noiseless"}
+    whole_config = cells.checked(plain).model_dump(mode="json")  # defaults spelt out, 3 and 3.0 the same
+    parts = [cell.extra.get("kind"), whole_config, settings.get("ask"), settings.get("noiseless"), cell.wish, cell.pool]
+    named = json.dumps(parts, sort_keys=True)
     place = given.out / "made" / hashlib.sha256(named.encode()).hexdigest()[:16]
     kept = place.with_suffix(".json")
     if not kept.exists():
@@ -99,6 +105,17 @@ def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace)
         run.write_text(kept, json.dumps(found))
     body: dict[str, Any] = json.loads(kept.read_text())
     return body
+
+
+def take_over(study: Study, every: list[Cell], known: Path) -> None:
+    """Cells of earlier results, as if they had been made here. Whoever changes a cell's settings removes it there."""
+    path = known / f"{study.label}.json"
+    body = json.loads(path.read_text()) if path.exists() else {"cells": {}}
+    for cell in every:
+        for seed, found in body["cells"].get(cell.name, {}).items():
+            if not cell.file(int(seed)).exists():
+                told = {"cell": cell.name, "seed": int(seed), "device": body["machine"]["device"], **found}
+                run.write_text(cell.file(int(seed)), json.dumps(told, indent=1))
 
 
 def collect(study: Study) -> dict[str, Any]:

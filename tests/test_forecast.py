@@ -1,5 +1,6 @@
 """What a run will take: counted work is the work that is done, and rates turn it into seconds. No test has a clock."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -25,10 +26,10 @@ from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units
 from hearsay.stacked import Contexts
 
-KINDS = ("load", "row", "completion", "warm-up step", "basis", "update", "round", "unit", "question", "training",
-         "asking", "student step")  # fmt: skip
+KINDS = ("load", "row", "completion", "warm-up step", "basis", "update", "round", "unit", "parcel", "question",
+         "training", "asking", "student step")  # fmt: skip
 ONE = Calibration("cpu", block=16, update_block=4, launch_tokens=960, width=8.0, completions=50, questions=10,
-                  peak_gib=1.0, seconds=dict.fromkeys(KINDS, 1.0))  # fmt: skip
+                  peak_gib=1.0, seconds=dict.fromkeys(KINDS, 1.0), once={})  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +55,14 @@ def settings(folder: Path, **sections: Any) -> Config:
         body[name] = {**body.get(name, {}), **values}
     (folder / "hearsay.yaml").write_text(json.dumps(body))
     return parse(json.dumps(body), folder)
+
+
+def test_what_a_first_call_takes_longer_is_counted_once(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    plain = forecast.predict(config, ONE)
+    late = forecast.predict(config, dataclasses.replace(ONE, once={"completion": 5.0, "training": 7.0}))
+    more = {stage: late.stages[stage] - plain.stages[stage] for stage in plain.stages}
+    assert {stage: seconds for stage, seconds in more.items() if seconds} == {"pseudo text": 5.0, "teachers": 7.0}
 
 
 @pytest.mark.parametrize(("count", "sentences"), [(5, 12), (4, 3)])
@@ -86,7 +95,8 @@ def test_work_follows_the_settings(tmp_path: Path) -> None:
     config = settings(tmp_path)
     work = forecast.work(config, ONE)
     assert work["teachers"] == {"training": 3.0 * training_shape(config).steps}  # 40 teachers in blocks of 16
-    assert work["updates"] == {"update": 3.0 * 13, "round": 3.0, "unit": 100.0}  # 100 units, every second, in fours
+    # 100 units, every second, in fours; 8 pseudo sentences, six of which are as much as a unit says in a step
+    assert work["updates"] == {"update": 3.0 * 13, "round": 3.0, "unit": 100.0, "parcel": 1.0}
     assert work["answers"] == {"asking": 3.0 * 2}  # 7 rows of 8 tokens for 16 teachers a launch
     twice = forecast.work(settings(tmp_path, data={"sentences": 2000}), ONE)
     assert twice["shards"]["row"] == 2 * work["shards"]["row"]

@@ -33,6 +33,7 @@ from hearsay.release import door
 from hearsay.release.noise import Ints
 from hearsay.run import Run
 from hearsay.stages import Watch
+from hearsay.work import Work
 
 SETTINGS: dict[str, Any] = {
     "data": {
@@ -152,7 +153,7 @@ def _calm_noise(scale: Fraction, size: int, entropy: object = None) -> Ints:
     return np.rint(np.random.default_rng(0).normal(0, 1, size) * float(scale)).astype(np.int64)
 
 
-def _generate(desk: Path, out: Path, watch: Callable[[str], Watch] = Watch) -> pipeline.Work:
+def _generate(desk: Path, out: Path, watch: Callable[[str], Watch] = Watch) -> Work:
     """One run in a home of its own; all homes share one secret, so that all partitions are the same."""
     home = out / "home"
     home.mkdir(parents=True, exist_ok=True)

@@ -147,6 +147,14 @@ def test_the_papers_largest_phrase_epsilon() -> None:
     assert found["average"] == pytest.approx(3, rel=1e-6) and found["most"] > 1.3 * found["linear_most"]
 
 
+def test_earlier_results_are_taken_over(out: Path, tmp_path: Path) -> None:
+    given = _given(tmp_path, "table-3")
+    given.known = out / "out"
+    study.perform({"table-3": ABOUT["table-3"]}, given)
+    assert results(tmp_path, "table-3")["cells"] == results(out, "table-3")["cells"]
+    assert not (given.out / "panels").exists()  # nothing was made anew
+
+
 @pytest.fixture(scope="module")
 def seated(out: Path) -> panel.Panel:
     given = _given(out, "table-3")

@@ -27,7 +27,7 @@ from hearsay.baselines.units import Batch
 from hearsay.config import Config
 from hearsay.demo.airline import write_corpus
 from hearsay.errors import BudgetError, ConfigError
-from hearsay.lm import LanguageModel
+from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private import moves as moving
 from hearsay.private.moves import Moves, frame_of, place_matters
 from hearsay.private.packing import pack
@@ -36,11 +36,13 @@ from hearsay.private.units import KINDS, Units
 from hearsay.public.basis import _moments, whitened
 from hearsay.public.server import Server, ServerSettings
 from hearsay.public.shortlist import Vocabulary
+from hearsay.public.weights import weights
 from hearsay.release import door, updates
 from hearsay.release.door import Question
 from hearsay.release.grid import on_grid
 from hearsay.release.updates import Crowd, Moving, ask_update, coins, full_scale, sampled_scale
-from hearsay.stacked import StackedTop
+from hearsay.sections import Updates
+from hearsay.stacked import Adapted, StackedTop
 from hearsay.vocabulary import Shortlist, loss_slopes, short_slopes
 from test_pipeline import SETTINGS, _calm_noise, _Counter, _generate, _in_child, _Killer, hearsay
 
@@ -104,6 +106,7 @@ def test_a_round_is_named_by_all_that_decides_its_answer(tiny_gpt2: LanguageMode
     crowd, scribe = _crowd(tiny_gpt2, [[]]), _Scribe()
     student, scale = _student(crowd), Fraction(10**6)
     others = [{"run": "another"}, {"clip": 0.2}, {"declared": 7}, {"rate": Fraction(1, 2)}]
+    others += [{"weights": torch.ones(crowd.width)}, {"weights": torch.full((crowd.width,), 1.5)}]
     asked = [(crowd, student, 0, scale), (crowd, student, 1, scale), (crowd, student + 1e-3, 0, scale)]
     asked += [
         (crowd, student, 0, scale + 1),
@@ -252,6 +255,21 @@ def test_one_local_step_is_opacus_dp_sgd_before_noise(tiny: LanguageModel) -> No
     assert torch.allclose(got, want, atol=2e-5 * float(want.abs().max()), rtol=0)
 
 
+def test_coordinates_are_weighed_before_the_bound(tiny_gpt2: LanguageModel) -> None:
+    """Weighed afterwards, a unit could reach as far as the largest weight; the noise is for a reach of one clip."""
+    people = [person or [np.arange(1, 6)] for person in _people(6)]
+    crowd = _crowd(tiny_gpt2, people)
+    student, weighed = _student(crowd), torch.linspace(0.02, 0.6, crowd.width)
+    vectors = torch.cat(list(crowd.moves(crowd.units, student, 0)))[: len(people)] * weighed
+    crowd = dataclasses.replace(crowd, clip=float(vectors.norm(dim=1).median()))  # the bound bites for some
+    vectors /= crowd.clip
+    want = (vectors / vectors.norm(dim=1, keepdim=True).clamp_min(1)).double().sum(0)
+    got = dataclasses.replace(crowd, weights=weighed).total(student, 0).total[0].double() / STEPS
+    assert torch.allclose(got, want, atol=1e-5)
+    one = dataclasses.replace(crowd, weights=weighed * 100, units=_units(tiny_gpt2, people[:1]))
+    assert one.total(student, 0).total.double().norm() / STEPS <= 1
+
+
 def test_the_mean_divides_by_the_declared_number(tiny_gpt2: LanguageModel) -> None:
     """A divisor that counts units would tell their number, whatever the noise."""
     crowd = dataclasses.replace(_crowd(tiny_gpt2, _people(5)), declared=40, rate=Fraction(1, 2))
@@ -335,6 +353,46 @@ def test_the_server_is_adam_and_averages_its_last_rounds() -> None:
         seen.append(server.student.clone())
     assert torch.equal(server.student[[0, 2, 4]], start[[0, 2, 4]])  # what does not move stays
     assert torch.allclose(server.result, (seen[-1] + seen[-2]) / 2, atol=1e-6)
+
+
+def test_the_server_weighs_the_way_back() -> None:
+    settings, places, weighed = (
+        ServerSettings(rounds=4, learning_rate=0.1),
+        torch.tensor([1, 3]),
+        torch.tensor([2.0, 0.5]),
+    )
+    plain, other = Server(torch.zeros(5), places, settings), Server(torch.zeros(5), places, settings, weighed)
+    for update in torch.randn(4, 2, generator=torch.Generator().manual_seed(0)):
+        plain.step(update)
+        other.step(update)
+    assert torch.allclose(other.result[places], plain.result[places] * weighed) and plain.result.any()
+
+
+def test_weights_are_fourth_roots_of_public_second_moments(tiny: LanguageModel) -> None:
+    stream = np.random.default_rng(0)
+    sentences = [stream.integers(1, 300, 7).tolist() for _ in range(12)]
+    student = Adapted(tiny.model, SHAPE.adapter, _start(Moves(StackedTop(tiny.model, SHAPE.adapter), SHAPE, CPU, 1)))
+    first, end = start_id(tiny), end_id(tiny)
+    found = weights(student, sentences, first, end, parcel=3)
+    # The same gradients by the units' own code: four units of three sentences, each packed into rows.
+    frame = frame_of(tiny, SHAPE)
+    units = _units(tiny, [[np.array(one) for one in sentences[n : n + 3]] for n in range(0, 12, 3)])
+    movers = Moves(student.top, SHAPE, CPU, 4)
+    slopes = torch.cat(list(movers(units, student.flat.detach()[0], 0)))
+    assert frame.rows * frame.row_tokens >= 3 * 9  # nothing was cut off
+    places = student.top.layout.outputs()
+    for slot in student.top.layout.slots:
+        mine = (places >= slot.start) & (places < slot.start + (slot.inputs + slot.outputs) * SHAPE.rank)
+        moment = slopes[:, mine].double().square().mean(0)
+        want = (moment / moment.mean()).clamp_min(1e-4) ** -0.25
+        assert torch.allclose(found[mine].double(), want / want.square().mean().sqrt(), rtol=1e-3)
+        assert float(found[mine].square().mean()) == pytest.approx(1, rel=1e-5)
+
+
+def test_weights_are_those_of_gradients() -> None:
+    assert Updates().weights is None and Updates(weights="equal", local_steps=3).weights == "equal"
+    with pytest.raises(ValueError, match="local_steps 1, or weights: equal"):
+        Updates(weights="public", local_steps=2)
 
 
 def test_inner_halves_see_every_main_direction_equally(tiny: LanguageModel) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hearsay import augmenting, pipeline
+from hearsay import augmenting, work
 from hearsay import config as configs
 from hearsay import run as runs
 from hearsay.accounting import identity, statement
@@ -107,7 +107,7 @@ def test_a_base_model_carries_the_cost_of_the_run_that_made_it(tmp_path: Path, s
     config = Config.model_validate(generating(tmp_path, model=str(student)))
     here = runs.begin(tmp_path / "run", configs.to_yaml(config), tmp_path / "ledger.sqlite", tmp_path / "home")
     with pytest.raises(BadInput, match="must be charged to one ledger"):
-        pipeline.prepare(config, here, Watch)
+        work.prepare(config, here, Watch)
 
 
 def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path) -> No
     config = Config.model_validate(generating(tmp_path, model=str(inside)))
     here = runs.begin(tmp_path / "run", configs.to_yaml(config), ledger, home)
     with pytest.raises(BadInput, match="no guarantee covers it"):
-        pipeline.prepare(config, here, Watch)
+        work.prepare(config, here, Watch)
 
 
 def test_a_run_json_of_another_program_is_no_run(tmp_path: Path) -> None:

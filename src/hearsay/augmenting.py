@@ -22,7 +22,6 @@ from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
 from hearsay.candidates import private_rows, written
 from hearsay.config_augment import AugmentConfig
-from hearsay.pipeline import Watcher
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public import encoder as encoders
@@ -38,6 +37,7 @@ from hearsay.release.histogram import shares as normalised
 from hearsay.release.labelled import Asker, noise_of
 from hearsay.run import Run
 from hearsay.stages import Stages
+from hearsay.work import Watcher
 
 GENERATED = 512  # candidates that stand for the public side in the paper's teachers
 RATE = 4.0  # of a noisy gradient step

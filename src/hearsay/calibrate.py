@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from hearsay import lm as models
-from hearsay import pipeline, stages
+from hearsay import stages
 from hearsay.accounting.bounds import UNIT_BALL, Bound
 from hearsay.config import Config
 from hearsay.forecast import Calibration
@@ -41,11 +41,13 @@ from hearsay.public.prefixes import complete, read_prefixes
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.server import Server, ServerSettings
 from hearsay.public.student import Answered, Lesson, distil, warm_up
+from hearsay.public.weights import weights
 from hearsay.reading import Columns, read_rows
 from hearsay.release import aggregate
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import rounded_normal
 from hearsay.stacked import Adapted
+from hearsay.work import BLOCKS, precision
 
 COMPLETIONS = {"cpu": 96, "cuda": 2048}  # sentences at most: enough to fill a batch
 ENOUGH = 1.0  # seconds a piece, or two calls if one takes longer
@@ -59,16 +61,16 @@ def calibrate(config: Config) -> Calibration:
 
 class Probe:
     def __init__(self, config: Config) -> None:
-        self.config, self.seconds = config, dict[str, float]()
+        self.config, self.seconds, self.once = config, dict[str, float](), dict[str, float]()
         self.device = stages.pick_device(config.compute.device)
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        dtype, data = pipeline._precision(config.compute.precision, self.device), config.data
+        dtype, data = precision(config.compute.precision, self.device), config.data
         began = time.perf_counter()
         self.lm = models.load(config.model, device=self.device, dtype=dtype)
         prefixes = read_prefixes(self.lm, data.public, data.text, data.prefix_tokens)
         self.seconds["load"] = time.perf_counter() - began
-        block = config.compute.block or pipeline.BLOCKS.get(self.device.type, 16)
+        block = config.compute.block or BLOCKS.get(self.device.type, 16)
         shape = dataclasses.replace(training_shape(config), steps=2)
         self.stack = Stack(self.lm, shape, block=block, device=self.device, compile=config.compute.compile)
         count = min(COMPLETIONS.get(self.device.type, 96), max(config.student.pseudo, config.ask.sentences))
@@ -80,16 +82,23 @@ class Probe:
         self.rows = [np.array(row, np.int32) for row in self.sentences]
 
     def time(self, kind: str, action: Callable[[], Result], units: float = 1.0) -> Result:
-        """The median call's seconds, divided by the units it did; the first call warms up."""
-        result, spent = action(), list[float]()
-        self._wait()
+        """The median call's seconds, divided by the units it did. What the first call takes beyond that (kernels to
+        load or compile, libraries to open) a run pays once, too.
+        """
+        result, first = self._timed(action)
+        spent = list[float]()
         while len(spent) < 2 or sum(spent) < ENOUGH:
-            began = time.perf_counter()
-            result = action()
-            self._wait()
-            spent.append(time.perf_counter() - began)
-        self.seconds[kind] = statistics.median(spent) / units
+            result, took = self._timed(action)
+            spent.append(took)
+        usual = statistics.median(spent)
+        self.seconds[kind], self.once[kind] = usual / units, max(0.0, first - usual)
         return result
+
+    def _timed(self, action: Callable[[], Result]) -> tuple[Result, float]:
+        began = time.perf_counter()
+        result = action()
+        self._wait()
+        return result, time.perf_counter() - began
 
     def _wait(self) -> None:
         if self.device.type == "cuda":
@@ -113,6 +122,7 @@ class Probe:
             questions=len(questions),
             peak_gib=self._peak(),
             seconds=self.seconds,
+            once=self.once,
         )
 
     def _peak(self) -> float:
@@ -156,8 +166,11 @@ class Probe:
         return learner.flat.detach()[0], questions
 
     def updates(self, student: Tensor) -> int:
-        """One launch of units; a round's noise and the server's step; packing a unit once."""
+        """One launch of units; a round's noise and the server's step; packing a unit once; weighing coordinates."""
         config, shape = self.config, update_shape(self.config)
+        public, some = Adapted(self.lm.model, self.stack.shape.adapter, student), self.sentences[: 2 * config.parcel]
+        parcels = -(-len(some) // config.parcel)
+        self.time("parcel", lambda: weights(public, some, start_id(self.lm), end_id(self.lm), config.parcel), parcels)
         movers = moves(self.stack, shape, self.stack.block)
         frame, first = frame_of(self.lm, shape), student.to(self.device, torch.float32)[None]
         own = max(1, round(config.data.sentences / config.data.units))

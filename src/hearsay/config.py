@@ -65,6 +65,16 @@ class Config(Section):
         return min(MOST_PAGES, max(1, round(text / page)))
 
     @property
+    def update_weights(self) -> str:
+        """Public second moments are those of gradients: several local steps are something else."""
+        return self.updates.weights or ("public" if self.updates.local_steps == 1 else "equal")
+
+    @property
+    def parcel(self) -> int:
+        """Sentences of the declared average length that a unit learns from in one step."""
+        return max(1, self.updates.rows * self.teachers.row_tokens // (self.data.mean_tokens + 1))
+
+    @property
     def share_of_updates(self) -> float:
         """Of what this run may spend."""
         return {"updates": 1.0, "mixed": self.updates.share}.get(self.ask.recipe, 0.0)

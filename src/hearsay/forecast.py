@@ -19,6 +19,8 @@ from hearsay.run import write_text
 
 CHECKS = 12  # how often a student looks at its held-out answers, as in public/student.py
 BASIS = 600  # sentences that the adapters' inner halves are taken from, as in public/basis.py
+PARCELS = 128  # of pseudo text that weigh an update's coordinates, as in public/weights.py
+FORMAT = 2  # of what is kept of a calibration; others are measured anew
 _GIB = 2**30
 
 
@@ -35,6 +37,7 @@ class Calibration:
     questions: int  # that were asked
     peak_gib: float
     seconds: dict[str, float]
+    once: dict[str, float]  # more, for the first unit of a kind
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ def work(config: Config, found: Calibration) -> dict[str, dict[str, float]]:
     if config.share_of_updates:
         launches = update_launches(config.data.units, float(config.update_rate), found.update_block)
         done = config.updates.rounds
-        stages["updates"] = {"update": float(done * launches), "round": float(done), "unit": float(config.data.units)}
+        stages["updates"] = {
+            "update": float(done * launches), "round": float(done), "unit": float(config.data.units),
+            "parcel": float(min(PARCELS, student.pseudo // config.parcel)) * (config.update_weights == "public"),
+        }  # fmt: skip
     if rounds:
         stages["questions"] = {
             "completion": rounds * _batches(ask.sentences, found), "question": float(rounds * ask.questions),
@@ -108,10 +114,9 @@ def _asked(config: Config, found: Calibration) -> int:
 
 
 def predict(config: Config, found: Calibration) -> Forecast:
-    stages = {
-        stage: sum(count * found.seconds[kind] for kind, count in parts.items())
-        for stage, parts in work(config, found).items()
-    }
+    stages, first = dict[str, float](), dict(found.once)
+    for stage, parts in work(config, found).items():
+        stages[stage] = sum(count * found.seconds[kind] + first.pop(kind, 0.0) for kind, count in parts.items())
     more = answer_bytes(config, found.block, config.ask.questions) - answer_bytes(config, found.block, found.questions)
     return Forecast(stages, found.peak_gib + max(0, more) * bool(config.rounds_of_answers) / _GIB)
 
@@ -133,7 +138,8 @@ def key(config: Config) -> str:
     """Of all that changes what a unit of work costs; how many units there are does not."""
     data, teachers, updates, ask = config.data, config.teachers, config.updates, config.ask
     shapes = (
-        config.model, config.adapter.model_dump(), config.compute.model_dump(exclude={"seed"}), config.student.batch,
+        FORMAT, config.model, config.adapter.model_dump(), config.compute.model_dump(exclude={"seed"}),
+        config.student.batch,
         data.prefix_tokens, data.min_tokens, data.max_tokens, teachers.rows, teachers.row_tokens, updates.rows,
         updates.local_steps, ask.candidates, ask.tail, ask.selection, config.share_of_updates > 0,
         config.rounds_of_answers > 0,

@@ -114,6 +114,11 @@ PLANTS = (
     Plant("a mean over the true number of units", UPDATES, "float(crowd.declared * crowd.rate)",
           "float(len(crowd.units) * crowd.rate)",
           "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
+    Plant("coordinates weighed after the clip", UPDATES, "yield (move * scale)[:, None]",
+          "yield (move / move.norm(dim=1, keepdim=True).clamp(min=self.clip) * self.clip * scale)[:, None]",
+          "tests/test_updates.py::test_coordinates_are_weighed_before_the_bound"),
+    Plant("one answer for rounds with other weights", UPDATES, "*words, *weighed", "*words",
+          "tests/test_updates.py::test_a_round_is_named_by_all_that_decides_its_answer"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
           "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
           "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "

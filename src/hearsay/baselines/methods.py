@@ -31,7 +31,7 @@ from hearsay.run import write_text
 from hearsay.stages import Progress, save_tensor
 
 if TYPE_CHECKING:
-    from hearsay.pipeline import Work
+    from hearsay.work import Work
 
 NOISE = "research (Opacus)"
 OPACUS = "opacus.json"

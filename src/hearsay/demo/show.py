@@ -24,6 +24,7 @@ from hearsay.public import samples
 from hearsay.release.door import Door
 from hearsay.run import Run, write_text
 from hearsay.stages import Watch
+from hearsay.work import Work
 
 CUSTOMERS = {"private_customers": 5000, "public_customers": 400, "holdout_customers": 1700}
 SETTINGS: dict[str, Any] = {
@@ -91,7 +92,7 @@ def corpus(folder: Path, seed: int, settings: dict[str, Any] | None) -> CorpusFi
     return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
 
 
-def by_answers(work: pipeline.Work, recipe: str) -> dict[str, float]:
+def by_answers(work: Work, recipe: str) -> dict[str, float]:
     """Perplexity of a student that teachers taught by answers, with the same budget and starting point."""
     folder = work.run.internal / recipe
     path = folder / "found.json"

@@ -28,8 +28,9 @@ class Server:
     mean over the last rounds.
     """
 
-    def __init__(self, start: Tensor, moving: Tensor, settings: ServerSettings) -> None:
-        self.settings, self.rounds, self.moving = settings, 0, moving
+    def __init__(self, start: Tensor, moving: Tensor, settings: ServerSettings, weights: Tensor | None = None) -> None:
+        """`weights` [places]: what the updates' coordinates were weighed by; the way back weighs them again."""
+        self.settings, self.rounds, self.moving, self.weights = settings, 0, moving, weights
         self.student = start.detach().cpu().float().reshape(-1).clone()
         self._first, self._second = torch.zeros(len(moving)), torch.zeros(len(moving))
         self._sum, self._summed = torch.zeros_like(self.student, dtype=torch.float64), 0
@@ -43,7 +44,7 @@ class Server:
         move = self._first / (1 - FAST**self.rounds)
         if settings.optimiser == "adam":
             move = move / (self._second / (1 - SLOW**self.rounds)).sqrt().add_(TINY)
-        self.student[self.moving] += self._rate() * move
+        self.student[self.moving] += self._rate() * (move if self.weights is None else move * self.weights)
         if self.rounds > settings.rounds - self._tail:
             self._sum += self.student
             self._summed += 1

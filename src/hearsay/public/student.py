@@ -50,7 +50,7 @@ def warm_up(student: Adapted, sentences: list[Tokens], start: int | None, end: i
     rows, lengths, targets = lay_out(sentences, start, end)
     for batch in _steps(student, len(rows), lesson, progress):
         trunk = student.top.trunk(rows[batch].to(student.flat.device))
-        loss = _token_loss(student, student.top.hidden(_worn(student, trunk)), lengths[batch], targets[batch])
+        loss = token_loss(student, student.top.hidden(_worn(student, trunk)), lengths[batch], targets[batch])
         loss.backward()
 
 
@@ -119,7 +119,7 @@ class _Prepared:
         usual = max(1.0, lesson.batch * len(self.asked) / len(self.trunk))
         loss = lesson.weight * self.each(student, at, mine).sum() / usual
         if lesson.pseudo_loss:
-            loss = loss + _token_loss(student, hidden, self.lengths[rows], self.targets[rows])
+            loss = loss + token_loss(student, hidden, self.lengths[rows], self.targets[rows])
         return loss
 
     def each(self, student: Adapted, at: Tensor, mine: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ def _worn(student: Adapted, trunk: Tensor) -> Tensor:
     return trunk
 
 
-def _token_loss(student: Adapted, hidden: Tensor, lengths: Tensor, targets: Tensor) -> Tensor:
+def token_loss(student: Adapted, hidden: Tensor, lengths: Tensor, targets: Tensor) -> Tensor:
     """Mean negative log-likelihood of the sentences' own tokens, the end token included."""
     inside = torch.arange(hidden.shape[1])[None] < lengths[:, None]
     wanted = targets[:, : hidden.shape[1]][inside].to(hidden.device)

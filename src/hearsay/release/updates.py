@@ -49,6 +49,7 @@ class Crowd:
     rate: Fraction  # the chance of a unit to take part in a round
     run: str
     vocabulary: Vocabulary | None = None  # what a round's losses are compared with; none: everything
+    weights: Tensor | None = None  # public: how much each coordinate counts; none: all alike (public/weights.py)
     engine: "Engine[Crowd] | None" = None  # none: this process
 
     @property
@@ -59,18 +60,19 @@ class Crowd:
         chosen = None if self.rate == 1 else coins(self.rate, len(self.units))
         members = np.arange(len(self.units)) if chosen is None else np.flatnonzero(chosen)
         listed = self.vocabulary.listed(number) if self.vocabulary else None
-        task = Moving(student.detach().cpu(), number, listed)
+        task = Moving(student.detach().cpu(), number, listed, self.weights)
         return joined((self.engine or Local(self)).map(task, members, silent))
 
     def vectors(self, round: "Moving", members: Items) -> Iterator[Tensor]:
-        """[block, 1, D_B] in clips, of these units."""
+        """[block, 1, D_B] in clips, weighed, of these units."""
         chosen: NDArray[np.bool_] | None = None
         if len(members) < len(self.units):
             chosen = np.zeros(len(self.units), bool)
             chosen[members] = True
         page = round.number % self.units.pages
+        scale = 1 / self.clip if round.weights is None else round.weights.to(self.moves.device) / self.clip
         for move in self.moves(self.units, round.student, page, chosen, round.listed):
-            yield (move / self.clip)[:, None]
+            yield (move * scale)[:, None]
 
     @cached_property
     def signature(self) -> str:
@@ -92,17 +94,19 @@ class Crowd:
 
     def plan(self) -> tuple[object, ...]:
         """What decides the meaning of an answer besides the student and the round."""
-        told = (self.vocabulary.fingerprint(),) if self.vocabulary else ()
-        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, *told
+        words = (self.vocabulary.fingerprint(),) if self.vocabulary else ()
+        weighed = () if self.weights is None else (digest("weights", self.weights),)
+        return self.run, self.moves.shape.fingerprint(), self.declared, self.clip, self.rate, *words, *weighed
 
 
 @dataclass(frozen=True)
 class Moving:
     """A task: how its units would move the student, as one bounded sum."""
 
-    student: Tensor  # public, as the next two
+    student: Tensor  # public, as the next three
     number: int  # of the round
     listed: Shortlist | None = None  # what its losses are compared with
+    weights: Tensor | None = None  # of the coordinates
 
     def __call__(self, crowd: Crowd, members: Items, progress: Progress, /) -> BoundedSum:
         found = BoundedSum(UNIT_BALL, 1, crowd.width, crowd.moves.device)
@@ -140,7 +144,9 @@ class CrowdPlan:
 
 
 def ask_update(door: Door, crowd: Crowd, student: Tensor, number: int, scale: Fraction) -> Tensor:
-    """[D_B]: the noisy mean over the expected units of their clipped updates, in clips. `scale` of noise on the sum."""
+    """[D_B]: the noisy mean over the expected units of their weighed, clipped updates, in clips. `scale` of noise on
+    the sum.
+    """
     question = Question(
         name=_name(student, number, *crowd.plan(), UNIT_BALL, scale),
         purpose=f"update, round {number + 1}",
