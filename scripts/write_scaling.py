@@ -147,8 +147,6 @@ def _throughput(found: dict[str, Any]) -> str:
 
 
 def _alone(body: dict[str, Any]) -> str:
-    if body["tokens_per_second"] is None:
-        return f"| one teacher at a time (PEFT, batch 8) | {body['why']} | | |"
     return f"| one teacher at a time (PEFT, batch 8) | {body['tokens_per_second']:,} | | {body['peak_gib']:.1f} |"
 
 
@@ -157,8 +155,10 @@ def prediction_table() -> str:
         "| machine | run | predicted, s | measured, s | ratio | predicted, GiB | measured, GiB |",
         "|" + "---|" * 7,
     ]
+    notes = []
     for name in ("prediction", "prediction_gpu"):
         found = load(name) or {}
+        notes += ["", found["note"]] if "note" in found else []
         for which in ("demo", "teachers"):
             if which in found:
                 told, true = found[which]["predicted"], found[which]["measured"]
@@ -167,7 +167,7 @@ def prediction_table() -> str:
                     f"{found[which]['predicted_over_measured']:.2f} | {told['memory_gib']:.1f} | "
                     f"{true['memory_gib']:.1f} |"
                 )
-    return "\n".join(lines) if len(lines) > 2 else missing("prediction")
+    return "\n".join(lines + notes) if len(lines) > 2 else missing("prediction")
 
 
 def past() -> str:

@@ -21,7 +21,7 @@ from hearsay.report import look
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE, FIGURES = ROOT / "studies" / "results", ROOT / "docs" / "studies.md", ROOT / "docs" / "figures"
 ORDER = ("table-1", "table-2", "table-3", "table-4", "table-6", "table-7", "table-9", "figure-2", "table-11",
-         "table-14", "clinic", "clinic-curve", "recipes", "units", "teachers", "split")  # fmt: skip
+         "table-14", "clinic", "clinic-curve", "recipes", "weights", "units", "teachers", "split")  # fmt: skip
 DRAWN = ("figure-2", "clinic-curve", "table-3")  # where a picture says more than the table
 ABLATIONS = ("-Merge_P", "-KL", "-pseudo loss", "-Effi KD", "-Gaussian", "-All")
 SAYS = """

@@ -145,13 +145,16 @@ def collect(study: Study) -> dict[str, Any]:
 
 
 def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """Panels of other shapes train no private reference: theirs is the one of the same seed."""
+    """Panels of other shapes train no private reference: theirs is the same seed's, or the study's own rows."""
+    rows = {"public": "public", "public_pseudo": "public + pseudo", "private": "private"}
     for seed in {seed for cell in found.values() for seed in cell}:
         mine = [cell[seed] for cell in found.values() if seed in cell and "ppl" in cell[seed]]
         known = [one["references"] for one in mine if "private" in one.get("references", {})]
+        if all(seed in found.get(row, {}) for row in rows.values()):
+            known.append({name: found[row][seed] for name, row in rows.items()})
         for one in mine:
             if known and one.get("gap_closed") is None:
-                ppl = {name: known[0][name]["ppl"] for name in ("public", "public_pseudo", "private")}
+                ppl = {name: known[0][name]["ppl"] for name in rows}
                 one["gap_closed"] = gap_closed(ppl | {"student": one["ppl"]})
 
 

@@ -28,7 +28,7 @@ def _head(results: dict[str, Any]) -> str:
     seeds = [len(cell) for cell in results["cells"].values()]
     trials = f"{min(seeds)} to {max(seeds)}" if len(set(seeds)) > 1 else str(seeds[0] if seeds else 0)
     origins = sorted({one["from"] for cell in results["cells"].values() for one in cell.values() if "from" in one})
-    note = f" Taken from {'; '.join(origins)}." if origins else ""
+    note = f" Some cells are from {'; '.join(origins)}." if origins else ""
     return (
         f"{results['about']} Corpus {results['corpus']}; seeds: {trials}; mean and half-width of the 95% t-interval "
         f"over seeds; {results['machine']['device']}.{note}\n\n"

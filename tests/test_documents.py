@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import yaml
 
 from hearsay import config as configs
 from hearsay import lm as models
-from hearsay.accounting import gaussian
+from hearsay.accounting import advice, gaussian
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from test_pipeline import hearsay
@@ -111,3 +112,16 @@ def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
     verbs = get_command(app).commands  # type: ignore[attr-defined]
     lines = [line.split("#")[0].split() for line in text.splitlines() if line.startswith("hearsay ")]
     assert len(lines) >= 6 and all(words[1] in verbs for words in lines)
+
+
+def test_the_plan_quotes_what_was_measured() -> None:
+    """advice.EVIDENCE: noise over clip, and the share of the gap that updates closed at it."""
+    bases = yaml.safe_load((ROOT / "studies" / "bases.yaml").read_text())
+    found = {}
+    for corpus, units in {"sgd": 11_674, "europarl": 974}.items():
+        adapter = bases[corpus]["methods"]["updates"]["adapter"]
+        dimensions = 9 * 384 * adapter["blocks"] * adapter["rank"]  # the base model's blocks: 9 outputs of width 384
+        seeds = json.loads((ROOT / "studies" / "results" / f"table-1-{corpus}.json").read_text())["cells"]["updates"]
+        share = statistics.mean(one["gap_closed"] for one in seeds.values())
+        found[round(math.sqrt(dimensions) / (gaussian.mu_of(3, 1e-6) * units), 2)] = round(share, 2)
+    assert found == advice.EVIDENCE

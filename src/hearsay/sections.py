@@ -134,9 +134,8 @@ class Updates(Section):
     local_steps: Positive = Field(1, description="1: a unit's gradient (DP-SGD); more: its own steps (DP-FedAvg)")
     local_rate: float = Field(1e-3, gt=0, description="learning rate of these steps, where there are several")
     weights: Literal["public", "equal"] | None = Field(
-        None, description="of an update's coordinates: by how much public text moves them, or all alike; null: public "
-        "for gradients, equal for several local steps"
-    )  # fmt: skip
+        None, description="of its coordinates: by how much public text moves them, or equal; null: public if one step"
+    )
     clip: float = Field(0.5, gt=0, description="norm that a unit's update is cut to")
     optimiser: Literal["adam", "momentum"] = Field("adam", description="what turns noisy updates into the student")
     learning_rate: float = Field(1.5e-2, gt=0, description="of that")
