@@ -99,7 +99,7 @@ def _through_the_door(
 def updates(panel: Panel, settings: dict[str, Any], here: run.Run) -> tuple[Tensor, dict[str, Any]]:
     """Rounds of updates on the panel's shards. Units are packed once for all cells that pack them alike."""
     config = checked(settings)
-    alike = [config.updates.rows, config.updates.pages, config.updates.local_steps, config.teachers.row_tokens]
+    alike = [config.updates.rows, config.update_pages, config.updates.local_steps, config.teachers.row_tokens]
     packed = panel.work.run.private / f"units-{hashlib.sha256(repr(alike).encode()).hexdigest()[:8]}"
     own = here.private / "units"
     if packed.exists():

@@ -82,7 +82,8 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
         if time.monotonic() > ends:
             return
         found = _once(cell, seated, seed, given)
-        told = {"cell": cell.name, "seed": seed, "device": whole.device(), **cell.extra, **found}
+        told = {"cell": cell.name, "seed": seed, "made": fingerprint(cell, seed), "device": whole.device()}
+        told |= {**cell.extra, **found}
         run.write_text(cell.file(seed), json.dumps(told, indent=1))
         print(cell.study, cell.name, seed, {k: v for k, v in found.items() if isinstance(v, int | float)}, flush=True)
 
@@ -90,11 +91,7 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
 def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """The same settings in two studies are one cell: made once, shown twice."""
     settings = merge(json.loads(json.dumps(cell.settings)), {"compute": {"seed": seed}})
-    plain = {name: value for name, value in settings.items() if name != "noiseless"}
-    whole_config = cells.checked(plain).model_dump(mode="json")  # defaults spelt out, 3 and 3.0 the same
-    parts = [cell.extra.get("kind"), whole_config, settings.get("ask"), settings.get("noiseless"), cell.wish, cell.pool]
-    named = json.dumps(parts, sort_keys=True)
-    place = given.out / "made" / hashlib.sha256(named.encode()).hexdigest()[:16]
+    place = given.out / "made" / fingerprint(cell, seed)
     kept = place.with_suffix(".json")
     if not kept.exists():
         place.parent.mkdir(exist_ok=True)
@@ -107,13 +104,26 @@ def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace)
     return body
 
 
+def fingerprint(cell: Cell, seed: int) -> str:
+    """Of all that decides a cell's figures, wherever its corpus lies: defaults spelt out, 3 and 3.0 the same."""
+    plain = {name: value for name, value in cell.settings.items() if name != "noiseless"}
+    body = cells.checked(plain).model_dump(mode="json", exclude={"model"})
+    for name in ("private", "public", "holdout"):
+        body["data"].pop(name)
+    body["privacy"].pop("secrets")
+    parts = [cell.extra.get("kind"), body, cell.settings.get("ask"), cell.settings.get("noiseless")]
+    named = json.dumps([*parts, cell.wish, cell.pool, seed], sort_keys=True)
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
 def take_over(study: Study, every: list[Cell], known: Path) -> None:
-    """Cells of earlier results, as if they had been made here. Whoever changes a cell's settings removes it there."""
+    """Cells of earlier results, as if they had been made here, unless they are known to have had other settings."""
     path = known / f"{study.label}.json"
     body = json.loads(path.read_text()) if path.exists() else {"cells": {}}
     for cell in every:
         for seed, found in body["cells"].get(cell.name, {}).items():
-            if not cell.file(int(seed)).exists():
+            same = found.get("made", fingerprint(cell, int(seed))) == fingerprint(cell, int(seed))
+            if same and not cell.file(int(seed)).exists():
                 told = {"cell": cell.name, "seed": int(seed), "device": body["machine"]["device"], **found}
                 run.write_text(cell.file(int(seed)), json.dumps(told, indent=1))
 

@@ -95,8 +95,8 @@ def test_work_follows_the_settings(tmp_path: Path) -> None:
     config = settings(tmp_path)
     work = forecast.work(config, ONE)
     assert work["teachers"] == {"training": 3.0 * training_shape(config).steps}  # 40 teachers in blocks of 16
-    # 100 units, every second, in fours; 8 pseudo sentences, six of which are as much as a unit says in a step
-    assert work["updates"] == {"update": 3.0 * 13, "round": 3.0, "unit": 100.0, "parcel": 1.0}
+    # 100 units, every second, in fours; 8 pseudo sentences, in parcels of six, as much as a unit says in a step
+    assert work["updates"] == {"update": 3.0 * 13, "round": 3.0, "unit": 100.0, "parcel": 2.0}
     assert work["answers"] == {"asking": 3.0 * 2}  # 7 rows of 8 tokens for 16 teachers a launch
     twice = forecast.work(settings(tmp_path, data={"sentences": 2000}), ONE)
     assert twice["shards"]["row"] == 2 * work["shards"]["row"]

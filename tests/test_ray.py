@@ -161,7 +161,7 @@ def crowd_plan(plan: WorkshopPlan, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_updates_are_the_same_for_any_number_of_workers(
     cluster: Cluster, crowd_plan: CrowdPlan, shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With everyone, with a sample, whose coins are thrown once, in this process, and with a shortlist of tokens."""
+    """With everyone, with a sample, whose coins are thrown once, in this process, with a shortlist, and weighed."""
     crowd = crowd_plan.gather(shop)
     student = shop.stack.top.layout.initial()
     fell = np.arange(len(crowd.units)) % 3 != 1
@@ -169,8 +169,11 @@ def test_updates_are_the_same_for_any_number_of_workers(
     monkeypatch.setattr(updates, "coins", lambda rate, count: thrown.append(count) or fell)
     size = shop.stack.top.split.head.shape[0]
     words = Vocabulary(torch.full((size,), 1 / size, dtype=torch.float64), 40, seed=1)
-    for rate, vocabulary in ((Fraction(1), None), (Fraction(2, 3), None), (Fraction(1), words)):
-        here = dataclasses.replace(crowd, rate=rate, vocabulary=vocabulary)
+    weights = torch.linspace(0.1, 2.0, crowd.width)
+    cases = ((Fraction(1), None, None), (Fraction(2, 3), None, None), (Fraction(1), words, None),
+             (Fraction(1), None, weights))  # fmt: skip
+    for rate, vocabulary, weighed in cases:
+        here = dataclasses.replace(crowd, rate=rate, vocabulary=vocabulary, weights=weighed)
         wanted = here.total(student, 1).total
         assert wanted.any()
         for workers in (1, 2, 3):

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from hearsay import lm as models
 from hearsay import run as runs
-from hearsay import vocabulary
+from hearsay import updating, vocabulary
 from hearsay.accounting import budget, costs, sampled, verify
 from hearsay.accounting.bounds import STEPS, UNIT_BALL
 from hearsay.accounting.events import SubsampledGaussian
@@ -106,7 +107,8 @@ def test_a_round_is_named_by_all_that_decides_its_answer(tiny_gpt2: LanguageMode
     crowd, scribe = _crowd(tiny_gpt2, [[]]), _Scribe()
     student, scale = _student(crowd), Fraction(10**6)
     others = [{"run": "another"}, {"clip": 0.2}, {"declared": 7}, {"rate": Fraction(1, 2)}]
-    others += [{"weights": torch.ones(crowd.width)}, {"weights": torch.full((crowd.width,), 1.5)}]
+    rising = torch.linspace(0.5, 1.5, crowd.width)
+    others += [{"weights": torch.ones(crowd.width)}, {"weights": rising}, {"weights": rising.flip(0)}]
     asked = [(crowd, student, 0, scale), (crowd, student, 1, scale), (crowd, student + 1e-3, 0, scale)]
     asked += [
         (crowd, student, 0, scale + 1),
@@ -147,21 +149,30 @@ def test_the_page_of_a_round_follows_from_its_number_alone(tiny_gpt2: LanguageMo
 # One unit, one vector
 
 
-@pytest.mark.parametrize(("steps", "words"), [(1, None), (3, None), (1, 96)])
+@pytest.mark.parametrize(
+    ("steps", "words", "weighed"), [(1, None, False), (3, None, False), (1, 96, False), (1, None, True)]
+)
 def test_dropping_a_unit_removes_its_vector_and_moves_nobody_else(
-    tiny: LanguageModel, steps: int, words: int | None
+    tiny: LanguageModel, steps: int, words: int | None, weighed: bool
 ) -> None:
     """On the grid, to the last step: the others shift to other places and blocks, and stay as they were."""
     people = _people(9)
     people[4] = [np.arange(1, 9)] * 200  # a very rich unit weighs no more than the others
     crowd = _crowd(tiny, people, steps=steps, words=words)
+    weights = torch.rand(crowd.width, generator=torch.Generator().manual_seed(0)) * 3 + 0.05 if weighed else None
+
+    def asked(others: list[Any], block: int = 4) -> Crowd:
+        """As many units are declared, whoever is there."""
+        made = _crowd(tiny, others, block, steps=steps, words=words)
+        return dataclasses.replace(made, declared=9, weights=weights)
+
     student = _student(crowd)
-    everyone = crowd.total(student, 0).total
+    everyone = asked(people).total(student, 0).total
     for gone in (0, 4, 8):
-        rest = _crowd(tiny, people[:gone] + people[gone + 1 :], steps=steps, words=words).total(student, 0).total
-        alone = _crowd(tiny, [people[gone]], block=1, steps=steps, words=words)
+        rest = asked(people[:gone] + people[gone + 1 :]).total(student, 0).total
+        alone = asked([people[gone]], block=1)
         listed = alone.vocabulary.listed(0) if alone.vocabulary else None
-        vector = on_grid(next(alone.vectors(Moving(student, 0, listed), np.arange(1))), UNIT_BALL)
+        vector = on_grid(next(alone.vectors(Moving(student, 0, listed, weights), np.arange(1))), UNIT_BALL)
         assert torch.equal(everyone - rest, vector[0])
         assert int((vector.double() ** 2).sum()) <= STEPS**2
     assert int((everyone != 0).sum()) > 0
@@ -390,6 +401,10 @@ def test_weights_are_fourth_roots_of_public_second_moments(tiny: LanguageModel) 
 
 
 def test_weights_are_those_of_gradients() -> None:
+    body = {"data": {"private": ["a"], "public": ["b"], "units": 9, "sentences": 9}, "privacy": {"corpus": "c"}}
+    body |= {"teachers": {"count": 5}}
+    for steps, resolved in {1: "public", 3: "equal"}.items():
+        assert Config.model_validate({**body, "updates": {"local_steps": steps}}).update_weights == resolved
     assert Updates().weights is None and Updates(weights="equal", local_steps=3).weights == "equal"
     with pytest.raises(ValueError, match="local_steps 1, or weights: equal"):
         Updates(weights="public", local_steps=2)
@@ -463,6 +478,35 @@ def test_a_sample_that_was_not_committed_is_refused(
     assert "set updates.sample to 1" in capsys.readouterr().err
     with pytest.raises(BudgetError):
         Ledger.open(runs.open_run(tmp_path / "two").ledger).budget.cost(SubsampledGaussian(Fraction(1, 2), Fraction(1)))
+
+
+def test_a_runs_weights_are_stored_once_and_weigh_both_ways(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computed again they might differ in a bit: rounds that were paid for would be asked again by another name."""
+    seen: list[torch.Tensor | None] = []
+
+    def another(student: Adapted, *_: Any) -> torch.Tensor:
+        return torch.rand(len(student.top.layout.outputs())) + 0.5
+
+    def server(*given: Any) -> Server:
+        seen.append(given[3])
+        return Server(*given)
+
+    def ask(door: Any, crowd: Crowd, student: torch.Tensor, number: int, scale: Fraction) -> torch.Tensor:
+        seen.append(crowd.weights)
+        if len(seen) == 3:
+            raise InterruptedError
+        return ask_update(door, crowd, student, number, scale)
+
+    for name, value in {"weights": another, "Server": server, "ask_update": ask}.items():
+        monkeypatch.setattr(updating, name, value)
+    with pytest.raises(InterruptedError):
+        _generate(desk, tmp_path)
+    _generate(desk, tmp_path)
+    stored = load_file(tmp_path / "run" / "release" / "stages" / "weights.safetensors")["value"]
+    assert len(seen) > 6 and all(one is not None and torch.equal(one, stored) for one in seen)
+    assert verify.verify(Ledger.open(tmp_path / "home" / "ledger.sqlite")).charges == 4
 
 
 def test_killed_between_rounds_and_resumed_gives_the_same_student(

@@ -87,7 +87,7 @@ def work(config: Config, found: Calibration) -> dict[str, dict[str, float]]:
         done = config.updates.rounds
         stages["updates"] = {
             "update": float(done * launches), "round": float(done), "unit": float(config.data.units),
-            "parcel": float(min(PARCELS, student.pseudo // config.parcel)) * (config.update_weights == "public"),
+            "parcel": float(min(PARCELS, -(-student.pseudo // config.parcel))) * (config.update_weights == "public"),
         }  # fmt: skip
     if rounds:
         stages["questions"] = {
@@ -116,7 +116,8 @@ def _asked(config: Config, found: Calibration) -> int:
 def predict(config: Config, found: Calibration) -> Forecast:
     stages, first = dict[str, float](), dict(found.once)
     for stage, parts in work(config, found).items():
-        stages[stage] = sum(count * found.seconds[kind] + first.pop(kind, 0.0) for kind, count in parts.items())
+        done = {kind: count for kind, count in parts.items() if count}
+        stages[stage] = sum(count * found.seconds[kind] + first.pop(kind, 0.0) for kind, count in done.items())
     more = answer_bytes(config, found.block, config.ask.questions) - answer_bytes(config, found.block, found.questions)
     return Forecast(stages, found.peak_gib + max(0, more) * bool(config.rounds_of_answers) / _GIB)
 
@@ -142,7 +143,7 @@ def key(config: Config) -> str:
         config.student.batch,
         data.prefix_tokens, data.min_tokens, data.max_tokens, teachers.rows, teachers.row_tokens, updates.rows,
         updates.local_steps, ask.candidates, ask.tail, ask.selection, config.share_of_updates > 0,
-        config.rounds_of_answers > 0,
+        config.rounds_of_answers > 0, config.parcel,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(shapes, default=str).encode()).hexdigest()[:16]
 

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from hearsay.disk import settle
 from hearsay.run import Run, write_text
 
 Progress = Callable[[int, int], None]
@@ -98,7 +99,7 @@ def save_tensor(path: Path, value: Tensor) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     save_file({"value": value}, draft)
-    draft.replace(path)
+    settle(draft, path)
 
 
 def pick_device(name: str) -> torch.device:

@@ -8,6 +8,7 @@ from planting import Plant
 DOOR, NOISE, GRID = "hearsay.release.door", "hearsay.release.noise", "hearsay.release.grid"
 BOUNDS, LEDGER = "hearsay.accounting.bounds", "hearsay.accounting.ledger"
 UPDATES, ROUNDS = "hearsay.release.updates", "tests/test_updates.py"
+NOTED = "tests/test_neighbouring_runs.py::test_what_is_noted_shown_and_logged_does_not_depend_on_a_unit"
 PARTITION, TRAINING = "hearsay.private.partition", "hearsay.private.training"
 
 DRAW = "return total + sample(self.scale, total.size).reshape(total.shape)"
@@ -117,13 +118,21 @@ PLANTS = (
     Plant("coordinates weighed after the clip", UPDATES, "yield (move * scale)[:, None]",
           "yield (move / move.norm(dim=1, keepdim=True).clamp(min=self.clip) * self.clip * scale)[:, None]",
           "tests/test_updates.py::test_coordinates_are_weighed_before_the_bound"),
+    Plant("weights that know how many units there are", UPDATES,
+          "round.weights.to(self.moves.device) / self.clip",
+          "round.weights.to(self.moves.device) / self.clip * (self.declared / max(1, len(members)))",
+          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1-None-True]"),
+    Plant("weights from private text", "hearsay.updating",
+          "return weights(public, pseudo_sentences(work), ",
+          "return weights(public, [s.tolist() for m in (0, 1, 2) for s in work.partition.shard(m)], ",
+          f"{NOTED}[updates]"),
     Plant("one answer for rounds with other weights", UPDATES, "*words, *weighed", "*words",
           "tests/test_updates.py::test_a_round_is_named_by_all_that_decides_its_answer"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
           "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
           "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "
           "return found - 1e-6 * found.mean(0)",
-          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1-None]"),
+          "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1-None-False]"),
     # Rounds, pages and draws
     Plant("a round whose number is not in its name", UPDATES, "name=_name(student, number, *crowd.plan(),",
           "name=_name(student, *crowd.plan(),", f"{ROUNDS}::test_a_round_is_named_by_all_that_decides_its_answer"),
@@ -179,15 +188,15 @@ PLANTS = (
     Plant("a partial sum of another bound", GRID, "or other.bound != self.bound ", "",
           "tests/test_ray.py::test_only_bounded_sums_of_one_kind_are_added"),
     # What is told
-    Plant("a private count in the progress", "hearsay.pipeline",
+    Plant("a private count in the progress", "hearsay.work",
           'partition = make_partition(config, lm, run.private / "shards")',
           'partition = make_partition(config, lm, run.private / "shards"); '
           'run.note("shards", sentences=sum(len(partition.shard(m)) for m in range(config.teachers.count)))',
-          "tests/test_neighbouring_runs.py::test_what_is_noted_shown_and_logged_does_not_depend_on_a_unit"),
+          f"{NOTED}[hellinger]"),
     Plant("a private count on the bar", "hearsay.private.stack",
           "done = Steps(progress, len(todo) * self.shape.steps)",
           "done = Steps(progress, len(todo) * self.shape.steps + sum(len(shards(m)) for m in range(count)))",
-          "tests/test_neighbouring_runs.py::test_what_is_noted_shown_and_logged_does_not_depend_on_a_unit"),
+          f"{NOTED}[hellinger]"),
     Plant("an exception that quotes a text", PARTITION, "failure = type(error).__name__", "failure = str(error)",
           "tests/test_partition.py::test_a_failing_tokeniser_is_reported_without_the_text"),
     Plant("shards that others may read", "hearsay.private.shards", "os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)",

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from hearsay.disk import sync
 from hearsay.errors import ConfigError, DataError
 from hearsay.private.corpus import DIGEST, UnitKind, key_id
 
@@ -200,19 +201,11 @@ def building(folder: Path, marker: dict[str, Any]) -> Iterator[Path]:
         yield unfinished
         with private_file(unfinished / MARKER) as file:
             file.write(json.dumps(marker, indent=1).encode())
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DataError(f"{folder}: got '{reason}', need a disk with room to write, type another --out") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,6 +11,7 @@ model's own text, in parcels as large as a unit's: all of it is public.
 import torch
 from torch import Tensor
 
+from hearsay.errors import ModelError
 from hearsay.public.questions import lay_out
 from hearsay.public.student import token_loss
 from hearsay.stacked import Adapted
@@ -31,4 +32,7 @@ def weights(student: Adapted, sentences: list[list[int]], first: int | None, end
         relative = (moment / moment.mean().clamp_min(1e-300)).clamp_min(FLOOR)
         weight = relative.flatten() ** -0.25
         found.append(weight / weight.square().mean().sqrt())
-    return torch.cat(found).float()
+    whole = torch.cat(found).float()
+    if not torch.isfinite(whole).all():  # every round would be paid for noise alone
+        raise ModelError("got gradients of pseudo text that are not finite, need a model that can learn: look at it")
+    return whole

@@ -28,6 +28,7 @@ import numpy as np
 from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.accounting.events import Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.disk import sync
 from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
@@ -209,14 +210,6 @@ def in_words(folder: Path) -> Iterator[None]:
         raise BadInput(
             f"cannot write the run directory {folder}: {error.strerror}; what is paid for is kept"
         ) from error
-
-
-def sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def file_hash(path: Path) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hearsay.accounting.ledger import Charge, Ledger
+from hearsay.disk import sync
 from hearsay.errors import LedgerError
 from hearsay.release import door as doors
 from hearsay.release.door import Door
@@ -45,8 +46,8 @@ def _make(door: Door, charge: Charge, make: Callable[[Path], None]) -> None:
     doors.reached("before training")
     make(inside)
     with doors.in_words(door.folder):
-        doors.sync(inside)
-        doors.sync(inside.parent)
+        sync(inside)
+        sync(inside.parent)
     doors.reached("trained")
 
 
@@ -59,7 +60,7 @@ def _hand_over(door: Door, charge: Charge, bound: str) -> None:
     with doors.in_words(door.folder):
         outside.parent.mkdir(parents=True, exist_ok=True)
         inside.replace(outside)
-        doors.sync(outside.parent)
+        sync(outside.parent)
     doors.reached("released")
 
 
