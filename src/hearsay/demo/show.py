@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
     "adapter": {"rank": 16, "blocks": 2},
     "updates": {
-        "rounds": 26, "sample": 0.075, "rows": 2, "pages": 4, "clip": 0.5, "learning_rate": 0.021, "average": 0.05,
+        "rounds": 36, "sample": 0.075, "rows": 2, "pages": 4, "clip": 0.5, "learning_rate": 0.019, "average": 0.05,
         "vocabulary": 2560,
     },
     "teachers": {"count": 1000, "epochs": 0.8, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
