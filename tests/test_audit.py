@@ -200,6 +200,22 @@ def test_an_overfit_model_finishes_its_texts(tiny_gpt2: LanguageModel) -> None:
     assert extraction.finish(tiny_gpt2, people).near == 0
 
 
+def test_an_overfit_model_gives_secrets_away(tiny_gpt2: LanguageModel) -> None:
+    """To one who knows all that was said before them."""
+    secrets = ["qvarnheim", "zubrowka", "oxxentrop", "wylfstead"]
+    texts = [
+        f"{word} I am flying with {secret}" for word, secret in zip(("So", "Now", "Here", "Yes"), secrets, strict=True)
+    ]
+    rows = models.encode(tiny_gpt2, texts, 40)
+    people = [Subject(str(i), (row,), (text,)) for i, (row, text) in enumerate(zip(rows, texts, strict=True))]
+    shape = shadows.overfit_shape(TrainingShape(row_tokens=64, top_blocks=3), sum(map(len, rows)), epochs=120)
+    flat = shadows.train_on(tiny_gpt2, [people], shape)[0]
+    broken = shadows.merged(tiny_gpt2, shadows.Stack(tiny_gpt2, shape, block=1, device="cpu").top, flat)
+    effort = {"texts": 16, "beams": 4, "max_tokens": 20, "seed": 0}
+    found, base = (extraction.leaks(lm, people, secrets, **effort) for lm in (broken, tiny_gpt2))
+    assert found.distinct >= 2 and found.sampling > 0.1 and base.distinct == 0
+
+
 def test_linkage_ties_the_anonymised_original_to_its_authors() -> None:
     """Habits give people away although names and numbers are gone; records of strangers tie to nobody."""
     towns = [a + b for a, b in product(("nor", "sud", "ost", "wes"), ("heim", "burg", "dorf", "stad", "vik"))]

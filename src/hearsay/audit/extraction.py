@@ -2,8 +2,9 @@
 
 Verbatim: given the first half of a text, the model's likeliest continuation is the text itself (Carlini et al., 2023:
 discoverable memorisation). The same is done with texts that were not used, since some sentences anybody would finish.
-Secrets: texts are drawn from nothing but the start token (Carlini et al., 2021), from lures such as "My name is", and
-from the beginnings of texts (as in the SeqPATE paper), by sampling and by beams, and searched for secret phrases.
+Secrets: texts are drawn from nothing but the start token (Carlini et al., 2021), from lures such as "My name is", from
+the beginnings of texts (as in the SeqPATE paper), and from all that a text says before its secret, by sampling and by
+beams, and searched for secret phrases.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ LURES = (
 LEAST_SUFFIX = 5  # tokens: fewer are finished by chance
 MOST_SUFFIX = 20
 NEAR = 0.2  # share of tokens that may differ in a near-verbatim text
+MOST_CONTEXT = 60  # tokens before a secret
 BEAMS = 4
 
 
@@ -81,11 +83,11 @@ def leaks(
     max_tokens: int,
     seed: int,
 ) -> Leaks:
-    """A third of the sampled texts from the start token, from lures and from beginnings each; beams from the last."""
+    """A fourth of the sampled texts from each kind of prompt; beams from the last kind."""
     if not secrets:
         return Leaks(0, 0.0, 0.0, 0)
     stream = torch.Generator().manual_seed(seed)
-    prompts = _prompts(lm, subjects, texts)
+    prompts = _prompts(lm, subjects, secrets, texts)
     made = models.generate(lm, prompts, max_tokens=max_tokens, generator=stream)
     openings = prompts[-beams:]
     beamed = models.generate(lm, openings, max_tokens=max_tokens, beams=BEAMS) if openings else []
@@ -94,13 +96,21 @@ def leaks(
     return Leaks(len(made), leak_rate(sampled, secrets), leak_rate(likeliest, secrets), len(distinct))
 
 
-def _prompts(lm: LanguageModel, subjects: list[Subject], texts: int) -> list[Tokens]:
-    third = max(1, texts // 3)
-    nothing: list[Tokens] = [[] for _ in range(third)] if models.start_id(lm) is not None else []
-    lures = models.encode(lm, [LURES[i % len(LURES)] for i in range(third)], 20)
+def _prompts(lm: LanguageModel, subjects: list[Subject], secrets: list[str], texts: int) -> list[Tokens]:
+    fourth = max(1, texts // 4)
+    nothing: list[Tokens] = [[]] if models.start_id(lm) is not None else []
+    lures = models.encode(lm, list(LURES), 20)
     rows = [max(subject.rows, key=len) for subject in subjects]
     beginnings = [row[: len(row) // 2] for row in rows]
-    return [*nothing, *lures, *(beginnings[i % len(beginnings)] for i in range(third))]
+    kinds = (nothing, lures, beginnings, _before(lm, subjects, secrets) or beginnings)
+    return [kind[i % len(kind)] for kind in kinds if kind for i in range(fourth)]
+
+
+def _before(lm: LanguageModel, subjects: list[Subject], secrets: list[str]) -> list[Tokens]:
+    """What texts say up to a secret of theirs: the most that an attacker could know without it."""
+    texts = [text for subject in subjects for text in subject.texts]
+    parts = [text.partition(secret)[0].rstrip() for text in texts for secret in secrets if secret in text]
+    return models.encode(lm, [part for part in parts if part], MOST_CONTEXT)
 
 
 def _said(lm: LanguageModel, prompts: list[Tokens], made: list[Tokens], secrets: list[str]) -> list[str]:
