@@ -82,11 +82,16 @@ def _table(cells: Body, names: list[str]) -> list[str]:
     row("texts finished word for word", "extraction.verbatim", _share)
     row("... nearly so", "extraction.near-verbatim", _share)
     row("sampled texts that hold a secret", "extraction.secrets", _share)
+    row("... likeliest texts, after all that was said before it", "extraction.secrets", _likeliest)
     row("records close to members, AUC", "linkage.closeness", _auc)
     row("anonymised original tied to its author", "linkage.anonymised", _share)
     most = [*(_most(found[name]) for name in names), _most(first, broken=True)]
     lines.append(f"| most epsilon that an attack on the model proves | {' | '.join(most)} |")
     return lines
+
+
+def _likeliest(found: Body) -> str:
+    return f"{found['details']['beam']:.1%}; {found['details']['distinct']} different ones"
 
 
 def _canaries(cells: Body, names: list[str]) -> list[str]:

@@ -213,7 +213,7 @@ def test_an_overfit_model_gives_secrets_away(tiny_gpt2: LanguageModel) -> None:
     broken = shadows.merged(tiny_gpt2, shadows.Stack(tiny_gpt2, shape, block=1, device="cpu").top, flat)
     effort = {"texts": 16, "beams": 4, "max_tokens": 20, "seed": 0}
     found, base = (extraction.leaks(lm, people, secrets, **effort) for lm in (broken, tiny_gpt2))
-    assert found.distinct >= 2 and found.sampling > 0.1 and base.distinct == 0
+    assert found.distinct >= 2 and found.beam > 0.4 and base.distinct == 0
 
 
 def test_linkage_ties_the_anonymised_original_to_its_authors() -> None:
