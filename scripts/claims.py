@@ -136,6 +136,9 @@ def ablation_order() -> Finding:
     return Finding("; ".join(shows), joined(verdicts))
 
 
+ENOUGH_LEAKS = 10  # of the model that leaks, over all seeds: fewer are chance
+
+
 def leaks(cell: str, other: str) -> Callable[[], Finding]:
     def find() -> Finding:
         shows, verdicts = [], {}
@@ -143,7 +146,8 @@ def leaks(cell: str, other: str) -> Callable[[], Finding]:
             mine = cells("table-11", corpus)
             low, high = (estimate(values(mine[name], "name_leak_rate")).mean for name in (cell, other))
             shows.append(f"{NAMES[corpus]} {low:.2%} beside {high:.2%}")
-            verdicts[corpus] = "holds" if low < high / 5 else "not clear"
+            found = sum(round(one["name_leak_rate"] * one["completions"]) for one in mine[other].values())
+            verdicts[corpus] = "holds" if low < high / 5 and found >= ENOUGH_LEAKS else "not clear"
         return Finding("; ".join(shows), joined(verdicts))
 
     return find
