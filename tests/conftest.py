@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from transformers import (
 
 import tiny_hearsay
 from hearsay.lm import LanguageModel
+
+# A shell's background jobs are told to ignore Ctrl-C, and so would be all processes that tests start and stop by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEXT = "the flight to oslo leaves at nine and your seat is near a window please bring one bag only thank you"
 VOCABULARY = 320
