@@ -125,7 +125,7 @@ def test_a_slot_that_diverged_counts_as_zero_and_stops_nobody() -> None:
 
 def test_the_check_in_integers_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the scaling before it broken, each bound stops the release, and says nothing about the vector."""
-    monkeypatch.setattr(grid, "_shrunk", lambda vectors, bound: vectors)
+    monkeypatch.setattr(grid, "_scale", lambda vectors, bound: STEPS)
     for bound, values in (
         (Bound("root"), [0.9, 0.9]), (Bound("probability"), [0.6, 0.6]), (Bound("residual"), [-1.2, 0.1]),
     ):  # fmt: skip

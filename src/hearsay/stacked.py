@@ -83,23 +83,24 @@ class Layout:
 
 
 class Shared(torch.autograd.Function):
-    """G units under one and the same adapter: one plain product forward, and still a gradient of B for every unit.
+    """G units under one and the same adapter, added to what the base says: one plain product forward, and still a
+    gradient of B for every unit.
 
     `b` [G, r, out] is one B seen G times (an expanded view, no copies); rows of one unit lie together.
     """
 
     @staticmethod
-    def forward(ctx: Any, inner: Tensor, b: Tensor, scale: float) -> Tensor:
+    def forward(ctx: Any, base: Tensor, inner: Tensor, b: Tensor, scale: float) -> Tensor:
         one = b[0].to(inner.dtype) * scale
         ctx.save_for_backward(inner, one)
         ctx.units, ctx.scale = len(b), scale
-        return inner @ one
+        return torch.addmm(base, inner, one)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         (inner, one), slope = ctx.saved_tensors, slopes[0]
         each = [part.reshape(ctx.units, -1, part.shape[-1]) for part in (inner, slope)]
-        return slope @ one.T, torch.bmm(each[0].transpose(1, 2), each[1]).float() * ctx.scale, None
+        return slope, slope @ one.T, torch.bmm(each[0].transpose(1, 2), each[1]).float() * ctx.scale, None
 
 
 class StackedLinear(nn.Module):
@@ -120,8 +121,8 @@ class StackedLinear(nn.Module):
             return y
         if len(self.a) < len(self.b):
             inner = x.reshape(-1, x.shape[-1]) @ self.a[0].to(x.dtype)
-            added: Tensor = Shared.apply(inner, self.b, self.scale)  # type: ignore[no-untyped-call]
-            return y + added.view(y.shape)
+            both: Tensor = Shared.apply(y.view(-1, y.shape[-1]), inner, self.b, self.scale)  # type: ignore[no-untyped-call]
+            return both.view(y.shape)
         a, b = self.a.to(x.dtype), self.b.to(x.dtype)
         inner = torch.bmm(x.reshape(a.shape[0], -1, a.shape[1]), a)
         each = y.view(a.shape[0], -1, b.shape[2])

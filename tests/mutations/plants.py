@@ -55,7 +55,7 @@ PLANTS = (
     Plant("clipping after the sum", GRID, "steps = on_grid(vectors, self.bound)",
           "steps = on_grid(vectors.sum(0, keepdim=True), self.bound)",
           "tests/test_recipes.py::test_mean_vote_and_root_by_hand"),
-    Plant("no clipping", GRID, "_shrunk(vectors.double(), bound) * STEPS", "vectors.double() * STEPS",
+    Plant("no clipping", GRID, "vectors * _scale(vectors, bound)", "vectors * STEPS",
           "tests/test_recipes.py::test_residuals_of_an_untrained_teacher_are_exactly_zero_and_clipping_is_joint"),
     # The account
     Plant("an uncounted round", LEDGER, "after = self._after(before, event)",

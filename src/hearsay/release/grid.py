@@ -17,6 +17,8 @@ from torch import Tensor
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.errors import HearsayError
 
+HAIR = 1 - 2.0**-20
+
 
 class BoundBroken(HearsayError):
     """A programming error, never a matter of data: scaling comes before rounding and must have made it fit."""
@@ -67,29 +69,32 @@ def _arrived(bound: Bound, total: NDArray[np.int64]) -> BoundedSum:
 
 
 def on_grid(vectors: Tensor, bound: Bound) -> Tensor:
-    """[slots, questions, width] floats -> integers that obey the bound."""
+    """[slots, questions, width] floats -> integers that obey the bound. Few passes: vectors of updates are long."""
     if vectors.dim() != 3:
         raise BoundBroken(f"contributions of shape {tuple(vectors.shape)}; need [slots, questions, width]")
+    vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
     # A teacher that diverged contributes zero. Stopping instead would tell the world that someone's text broke it.
-    finite = torch.isfinite(vectors).flatten(1).all(dim=1)[:, None, None]
-    vectors = torch.where(finite, vectors, torch.zeros_like(vectors))
+    finite = torch.isfinite(torch.linalg.vector_norm(vectors.flatten(1), ord=torch.inf, dim=1))
     if bound.kind != "residual":
         vectors = vectors.clamp_min(0)  # likewise: a negative probability is made zero, not an incident
-    steps = torch.trunc(_shrunk(vectors.double(), bound) * STEPS).long()
+    steps = (vectors * _scale(vectors, bound)).long()  # towards zero
+    steps[~finite] = 0
     check(steps, bound)
     return steps
 
 
-def _shrunk(vectors: Tensor, bound: Bound) -> Tensor:
-    """Scales what is too long down to its bound, a hair below it to absorb float error; leaves the rest alone."""
+def _scale(vectors: Tensor, bound: Bound) -> Tensor:
+    """From floats to grid steps: what is too long is scaled down to its bound, a hair below it to absorb the rounding
+    of two float32 products; the rest is multiplied by a power of two, which is exact.
+    """
     if bound.kind == "residual":
-        norm = vectors.flatten(1).norm(dim=1)[:, None, None]
+        norm = torch.linalg.vector_norm(vectors.flatten(1), dim=1, dtype=torch.float64)[:, None, None]
         limit = float(bound.clip) * vectors.shape[1] ** 0.5
     else:
         order = 1 if bound.kind == "probability" else 2
-        norm, limit = torch.linalg.vector_norm(vectors, ord=order, dim=2, keepdim=True), 1.0
-    shrunk: Tensor = vectors * (limit * (1 - 1e-12) / norm.clamp_min(1e-300)).clamp_max(1.0)
-    return shrunk
+        norm = torch.linalg.vector_norm(vectors, ord=order, dim=2, keepdim=True, dtype=torch.float64)
+        limit = 1.0
+    return (STEPS * (limit * HAIR / norm.clamp_min(1e-300)).clamp_max(1.0)).to(vectors.dtype)
 
 
 def check(steps: Tensor, bound: Bound) -> None:
