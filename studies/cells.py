@@ -167,9 +167,10 @@ def _account(path: Path) -> dict[str, Any]:
 def _whole(panel: Panel, settings: dict[str, Any], folder: Path, wish: dict[str, Any]) -> dict[str, Any]:
     """A run of the product, by studies/run.py; its student is measured like every other."""
     body = {k: v for k, v in settings.items() if k not in ("data", "model")}
-    whole.cell("run", body, settings["data"], argparse.Namespace(model=settings["model"], out=folder))
+    told = whole.cell("run", body, settings["data"], argparse.Namespace(model=settings["model"], out=folder))
     made, base = folder / "cells" / "run", panel.work.lm
     student = models.load(str(made / "release" / "student"), device=base.device, dtype=base.model.dtype)
     found = references.scored(panel, student, wish) | _account(made / "home" / "ledger.sqlite")
+    found |= {"by_stage": told["ppl"], "stage_seconds": told["seconds"]}
     shutil.rmtree(folder)
     return found
