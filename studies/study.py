@@ -60,9 +60,9 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
         clinic.perform(study, given)
     asking = [one for one in studies if one.body.get("kind") != "labels"]
     every = [cell for study in asking for cell in cells_of(study, given)]
-    for study in asking if given.known else []:
-        take_over(study, [cell for cell in every if cell.study == study.name], given.known)
     seeds = sorted({seed for study in asking for seed in study.body["seeds"]})
+    if given.known:
+        take_over(every, seeds, given.known)
     ends = time.monotonic() + 60 * given.minutes
     for seed in given.seeds if given.seeds is not None else seeds:
         for key in dict.fromkeys(cell.key for cell in every):
@@ -116,16 +116,19 @@ def fingerprint(cell: Cell, seed: int) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
-def take_over(study: Study, every: list[Cell], known: Path) -> None:
-    """Cells of earlier results, as if they had been made here, unless they are known to have had other settings."""
-    path = known / f"{study.label}.json"
-    body = json.loads(path.read_text()) if path.exists() else {"cells": {}}
+def take_over(every: list[Cell], seeds: list[int], known: Path) -> None:
+    """Cells of earlier results with these very settings, whichever study made them, as if they had been made here."""
+    made: dict[str, dict[str, Any]] = {}
+    for path in sorted(known.glob("*.json")):
+        body = json.loads(path.read_text())
+        ones = [one for cell in body.get("cells", {}).values() for one in cell.values() if isinstance(one, dict)]
+        made |= {one["made"]: {"device": body["machine"]["device"], **one} for one in ones if "made" in one}
     for cell in every:
-        for seed, found in body["cells"].get(cell.name, {}).items():
-            same = found.get("made", fingerprint(cell, int(seed))) == fingerprint(cell, int(seed))
-            if same and not cell.file(int(seed)).exists():
-                told = {"cell": cell.name, "seed": int(seed), "device": body["machine"]["device"], **found}
-                run.write_text(cell.file(int(seed)), json.dumps(told, indent=1))
+        for seed in seeds:
+            found = made.get(fingerprint(cell, seed))
+            if found and not cell.file(seed).exists():
+                told = {"cell": cell.name, "seed": seed, **found, **cell.extra}
+                run.write_text(cell.file(seed), json.dumps(told, indent=1))
 
 
 def collect(study: Study) -> dict[str, Any]:
