@@ -141,6 +141,7 @@ def collect(study: Study) -> dict[str, Any]:
         found.setdefault(body.pop("cell"), {})[str(body.pop("seed"))] = body
     _fill_gaps(found)
     devices = {one.pop("device", "cpu") for cell in found.values() for one in cell.values()}
+    devices = {part for device in devices for part in device.split(", ")}  # of cells taken over: all of their table's
     results = {
         "study": study.name,
         "corpus": study.corpus,
