@@ -39,7 +39,7 @@ Of the filters, 10 candidates are best ({ten}; the paper's best keep 50 or more)
 clamping negative values leaves the positive half of the noise on every further candidate.
 
 At epsilon 3 updates are best on both corpora: {dialogues} of the gap on service dialogues, {speakers} on speeches.
-`mixed` kept a tenth of its budget for a round of answers; within its runs the perplexity before and after that round was
+`mixed` kept a tenth of its budget for a round of answers; in its runs the perplexity before and after that round was
 {rounds} (all held-out rows), so on dialogues the tenth was lost. DP-SGD by Opacus stands at {opacus} on dialogues: so
 far apart that its rate, taken from trials with larger batches, must be too high there. Its settings were not rehearsed
 as those of updates were, and it is not its best.

@@ -94,7 +94,8 @@ def _scale(vectors: Tensor, bound: Bound) -> Tensor:
         order = 1 if bound.kind == "probability" else 2
         norm = torch.linalg.vector_norm(vectors, ord=order, dim=2, keepdim=True, dtype=torch.float64)
         limit = 1.0
-    return (STEPS * (limit * HAIR / norm.clamp_min(1e-300)).clamp_max(1.0)).to(vectors.dtype)
+    scale: Tensor = STEPS * (limit * HAIR / norm.clamp_min(1e-300)).clamp_max(1.0)
+    return scale.to(vectors.dtype)
 
 
 def check(steps: Tensor, bound: Bound) -> None:
