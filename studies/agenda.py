@@ -2,10 +2,12 @@
 
 import argparse
 import fcntl
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,13 @@ import yaml
 from studies import corpora
 from studies.run import merge
 
+import hearsay
 from hearsay import run
 from hearsay.errors import ConfigError
 
+EMBEDDED = Path(hearsay.__file__).parent / "demo" / "base"
 BASES = Path(__file__).with_name("bases.yaml")
+SOURCES = ("private", "public", "holdout")
 SHARED = ("adapter", "teachers", "compute", "model", "data")  # what a panel takes from a cell; the rest is the base's
 
 
@@ -31,6 +36,7 @@ class Cell:
     panel: dict[str, Any]
     pool: dict[str, int]
     place: Path
+    origin: str = ""  # of the base model and the corpus: their digest
     extra: dict[str, Any] = field(default_factory=dict)
 
     def file(self, seed: int) -> Path:
@@ -63,7 +69,7 @@ def study_of(name: str, body: dict[str, Any], given: argparse.Namespace) -> Stud
 
 def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
     body, files = study.body, _files(study.corpus, given)
-    place = given.out / study.label
+    place, sources = given.out / study.label, origin(given.model, *(Path(files[name][0]) for name in SOURCES))
     (place / "cells").mkdir(parents=True, exist_ok=True)
     secrets = Path(files["private"][0]).with_name("secrets.txt")
     own = {"privacy": {"corpus": study.corpus, **({"secrets": str(secrets)} if secrets.exists() else {})}}
@@ -75,7 +81,20 @@ def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
         if settings["privacy"].get("unit") == "record":
             settings["data"] = _apart(settings["data"])
         wish = merge(body.get("measure", {}), settings.pop("measure", {}))
-        yield Cell(study.name, name, settings, wish, _shared(base, settings), body.get("pool", {}), place, extra)
+        shared = _shared(base, settings)
+        yield Cell(study.name, name, settings, wish, shared, body.get("pool", {}), place, sources, extra)
+
+
+@lru_cache
+def origin(model: str, *corpus: Path) -> str:
+    """By content, wherever they lie; a model of the hub by its name."""
+    folder = EMBEDDED if model == "embedded" else Path(model)
+    weights = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    found = hashlib.sha256(b"" if weights else model.encode())
+    for path in (*weights, *corpus):
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
 
 
 def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

@@ -23,7 +23,7 @@ from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import cells, clinic, corpora, panel, phrases, pictures, writing
+from studies import agenda, cells, clinic, corpora, panel, phrases, pictures, writing
 from studies import run as whole
 from studies.agenda import Cell, Study, cells_of, rows, study_of
 from studies.run import merge
@@ -105,15 +105,21 @@ def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace)
 
 
 def fingerprint(cell: Cell, seed: int) -> str:
-    """Of all that decides a cell's figures, wherever its corpus lies: defaults spelt out, 3 and 3.0 the same."""
+    """Of what decides a cell's figures besides the code: model and corpus by content, settings with defaults spelt out
+    and 3 the same as 3.0, and those of the panel that it asks.
+    """
     plain = {name: value for name, value in cell.settings.items() if name != "noiseless"}
-    body = cells.checked(plain).model_dump(mode="json", exclude={"model"})
-    for name in ("private", "public", "holdout"):
-        body["data"].pop(name)
-    body["privacy"].pop("secrets")
-    parts = [cell.extra.get("kind"), body, cell.settings.get("ask"), cell.settings.get("noiseless")]
-    named = json.dumps([*parts, cell.wish, cell.pool, seed], sort_keys=True)
+    mine, shared = (_plain(cells.checked(settings).model_dump(mode="json")) for settings in (plain, cell.panel))
+    parts = [cell.origin, cell.extra.get("kind"), mine, cell.settings.get("ask"), cell.settings.get("noiseless")]
+    named = json.dumps([*parts, shared, cell.wish, cell.pool, seed], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without the places of files."""
+    data = {name: value for name, value in settings["data"].items() if name not in agenda.SOURCES}
+    privacy = {name: value for name, value in settings["privacy"].items() if name != "secrets"}
+    return {name: value for name, value in settings.items() if name != "model"} | {"data": data, "privacy": privacy}
 
 
 def take_over(every: list[Cell], seeds: list[int], known: Path) -> None:
@@ -121,7 +127,8 @@ def take_over(every: list[Cell], seeds: list[int], known: Path) -> None:
     made: dict[str, dict[str, Any]] = {}
     for path in sorted(known.glob("*.json")):
         body = json.loads(path.read_text())
-        ones = [one for cell in body.get("cells", {}).values() for one in cell.values() if isinstance(one, dict)]
+        every_cell = body["cells"].values() if isinstance(body.get("cells"), dict) else []
+        ones = [one for cell in every_cell for one in cell.values() if isinstance(one, dict)]
         made |= {one["made"]: {"device": body["machine"]["device"], **one} for one in ones if "made" in one}
     for cell in every:
         for seed in seeds:
@@ -146,7 +153,7 @@ def collect(study: Study) -> dict[str, Any]:
         "study": study.name,
         "corpus": study.corpus,
         "about": study.body["about"],
-        "machine": run.environment() | {"device": ", ".join(sorted(devices))},
+        "machine": {"device": ", ".join(sorted(devices)), "collected_by": run.environment()},
         "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
         "cells": {name: found[name] for name in order if name in found},
     }
@@ -159,15 +166,18 @@ def collect(study: Study) -> dict[str, Any]:
 
 
 def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """Panels of other shapes train no private reference: theirs is the same seed's, or the study's own rows."""
+    """From the references that the table shows, where it does; else panels of other shapes, which train no private
+    reference, take the same seed's.
+    """
     rows = {"public": "public", "public_pseudo": "public + pseudo", "private": "private"}
     for seed in {seed for cell in found.values() for seed in cell}:
         mine = [cell[seed] for cell in found.values() if seed in cell and "ppl" in cell[seed]]
         known = [one["references"] for one in mine if "private" in one.get("references", {})]
-        if all(seed in found.get(row, {}) for row in rows.values()):
-            known.append({name: found[row][seed] for name, row in rows.items()})
+        shown = all(seed in found.get(row, {}) for row in rows.values())
+        if shown:
+            known = [{name: found[row][seed] for name, row in rows.items()}]
         for one in mine:
-            if known and one.get("gap_closed") is None:
+            if known and (shown or one.get("gap_closed") is None):
                 ppl = {name: known[0][name]["ppl"] for name in rows}
                 one["gap_closed"] = gap_closed(ppl | {"student": one["ppl"]})
 

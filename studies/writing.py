@@ -20,7 +20,7 @@ def page(results: dict[str, Any]) -> str:
     body = results["body"]
     if body.get("kind") == "phrases":
         return _head(results) + phrase_table(results["cells"])
-    table = curve_table(results) if "grid" in body else rows_table(results)
+    table = (curve_table(results) if "grid" in body else rows_table(results)) + unmoved(results["cells"])
     return _head(results) + table + (texts(results["cells"]) if body.get("measure", {}).get("texts") else "")
 
 
@@ -33,6 +33,17 @@ def _head(results: dict[str, Any]) -> str:
         f"{results['about']} Corpus {results['corpus']}; seeds: {trials}; mean and half-width of the 95% t-interval "
         f"over seeds; {results['machine']['device']}.{note}\n\n"
     )
+
+
+def unmoved(cells: Cells) -> str:
+    """Students that are their own start: the answers held out for it chose not to learn from the others at all."""
+    counts = {
+        name: sum(one["ppl"] == one.get("references", {}).get("public_pseudo", {}).get("ppl") for one in cell.values())
+        for name, cell in cells.items()
+        if name != "public + pseudo" and all("ppl" in one for one in cell.values())
+    }
+    told = ", ".join(f"{name} ({count} of {len(cells[name])})" for name, count in counts.items() if count)
+    return f"\nStudents that the stopping rule left at their start, by seeds: {told}.\n" if told else ""
 
 
 def values(cell: dict[str, dict[str, Any]], name: str) -> list[float]:

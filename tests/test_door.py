@@ -123,6 +123,24 @@ def test_a_slot_that_diverged_counts_as_zero_and_stops_nobody() -> None:
         assert torch.equal(good[[0, 2]], bad[[0, 2]]) and not bad[1].any()
 
 
+@pytest.mark.parametrize("width", [300, 40_000])
+def test_a_vote_does_not_depend_on_who_else_votes(width: int) -> None:
+    """A share of one k-th, whose grid value would be whole if the bound were a whole number of steps less one."""
+    stream = torch.Generator().manual_seed(0)
+    for parts in (3, 5, 11, 33, 41, 205):
+        votes = torch.zeros(2, 1, width, dtype=torch.float64)
+        for vote in votes:
+            vote[0, torch.randperm(width, generator=stream)[:parts]] = 1 / parts
+        both, bound = on_grid(votes, Bound("probability", alone=True)), Bound("probability", alone=True)
+        assert all(torch.equal(both[i : i + 1], on_grid(votes[i : i + 1].clone(), bound)) for i in range(2))
+        assert len(both.unique()) == 2  # nothing, and one value for every share
+
+
+def test_nothing_at_all_is_a_sum_of_nothing() -> None:
+    assert on_grid(torch.zeros(2, 0, 4), Bound("residual")).shape == (2, 0, 4)
+    assert on_grid(torch.zeros(2, 3, 0), Bound("root")).shape == (2, 3, 0)
+
+
 def test_the_check_in_integers_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the scaling before it broken, each bound stops the release, and says nothing about the vector."""
     monkeypatch.setattr(grid, "_scale", lambda vectors, bound: STEPS)

@@ -5,8 +5,10 @@ cells share are checked, and that a folded sum is what the product itself would 
 """
 
 import argparse
+import dataclasses
 import json
 import math
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -148,11 +150,30 @@ def test_the_papers_largest_phrase_epsilon() -> None:
 
 
 def test_earlier_results_are_taken_over(out: Path, tmp_path: Path) -> None:
+    shutil.copytree(out / "model", tmp_path / "model")  # the same content elsewhere
     given = _given(tmp_path, "table-3")
     given.known = out / "out"
+    (given.known / "list.json").write_text(json.dumps({"cells": []}))  # somebody else's file
     study.perform({"table-3": ABOUT["table-3"]}, given)
     assert results(tmp_path, "table-3")["cells"] == results(out, "table-3")["cells"]
     assert not (given.out / "panels").exists()  # nothing was made anew
+
+
+def test_what_decides_a_cell_tells_it_from_others(out: Path, tmp_path: Path) -> None:
+    """Its settings, its panel's, the model and the corpus: earlier results of others must not be taken for it."""
+    given = _given(out, "table-3")
+    cell = next(iter(agenda.cells_of(agenda.study_of("table-3", ABOUT["table-3"], given), given)))
+    other = {**cell.settings, "student": {**cell.settings["student"], "steps": 3}}
+    panel_of_others = {**cell.panel, "student": {**cell.panel["student"], "learning_rate": 0.5}}
+    changed = [{"settings": other}, {"panel": panel_of_others}, {"origin": "another model"}, {"pool": {}}]
+    names = {study.fingerprint(dataclasses.replace(cell, **change), 0) for change in ({}, *changed)}
+    assert len(names | {study.fingerprint(cell, 1)}) == len(changed) + 2
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "w.safetensors").write_text(name)
+        (tmp_path / name / "rows").write_text("same")
+    origins = {agenda.origin(str(tmp_path / model), tmp_path / rows / "rows") for model in "ab" for rows in "ab"}
+    assert len(origins) == 2  # by content, wherever it lies
 
 
 @pytest.fixture(scope="module")

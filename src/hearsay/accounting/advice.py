@@ -14,7 +14,7 @@ ENOUGH_TOKENS = 1e4  # fewer teach little
 ENOUGH_SENTENCES = 100  # fewer per teacher cap what the ensemble can know
 GOOD_SENTENCES = 300
 UPDATES_DROWN = 0.75
-EVIDENCE = {0.18: 0.66, 0.53: 0.50}  # noise over clip: share of the gap closed; dialogues, speakers of a parliament
+EVIDENCE = {0.18: 0.66, 0.53: 0.50}  # noise over clip: share of the gap closed, on dialogues and on speeches
 
 
 def noise_over_clip(request: Request, mu: float) -> float:
@@ -30,8 +30,8 @@ def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
         return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
-        f"{text}; above {UPDATES_DROWN} updates drown in it. Need at most {fewer:,} dimensions (a smaller adapter.rank "
-        "or adapter.blocks), more units, a larger epsilon, or recipe hellinger"
+        f"{text}; above {UPDATES_DROWN} nobody has seen updates work. Need at most {fewer:,} dimensions (a smaller "
+        "adapter.rank or adapter.blocks), more units, a larger epsilon, or recipe hellinger"
     )
 
 
@@ -67,8 +67,8 @@ def _remedy(request: Request, tokens: float) -> str:
 def suits(request: Request, mu: float) -> str:
     """Which method suits the declared corpus: updates where the noise leaves them room, answers elsewhere."""
     if request.units and (found := math.sqrt(request.dimensions) / (mu * request.units)) <= UPDATES_DROWN:
-        seen = " and ".join(f"at {noise:.2f} they closed {share:.2f}" for noise, share in EVIDENCE.items())
-        return f"updates (over the run their noise is {found:.2f} of the clip; {seen} of the gap)"
+        seen = ", ".join(f"at {noise:.2f} they closed {share:.2f}" for noise, share in EVIDENCE.items())
+        return f"updates (over the run their noise is {found:.2f} of the clip; where measured, {seen} of the gap)"
     if not request.sentences:
         return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
     best = max(1, round(request.sentences / GOOD_SENTENCES))

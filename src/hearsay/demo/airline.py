@@ -96,11 +96,15 @@ class Airline:
         return draw_customer(index, self._lane, self._seed, dice), dice
 
 
+def files_in(folder: Path) -> CorpusFiles:
+    return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
+
+
 def write_corpus(
     folder: Path, *, private_customers: int, public_customers: int, holdout_customers: int, seed: int = 0
 ) -> CorpusFiles:
     folder.mkdir(parents=True, exist_ok=True)
-    files = CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
+    files = files_in(folder)
     private = Airline(private_customers, seed)
     _write_lines(files.private, _rows(private))
     _write_lines(files.public, _rows(Airline(public_customers, seed, lane="public")))

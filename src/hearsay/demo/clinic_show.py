@@ -41,12 +41,13 @@ def play(
     home = out.resolve() / "home"
     runs.refuse_foreign(out, ("corpus", "home", "run"))
     body: dict[str, Any] = json.loads(json.dumps(settings or SETTINGS))
-    files = corpus(out / "corpus", seed, body["data"]["units"])
+    files = files_in(out / "corpus")
     body["data"] |= {name: str(getattr(files, name).resolve()) for name in ("private", "holdout")}
     body["privacy"] |= {"secrets": str(files.secrets.resolve())}
     body["compute"] = {"device": "cpu", "seed": seed, **body.get("compute", {})}
     config = AugmentConfig.model_validate(body)
-    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
+    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)  # refuses other settings
+    corpus(out / "corpus", seed, body["data"]["units"])
     with here.alone(), identity.at(home):
         work = augmenting.augment(config, here, watch)
         found = measure_augment.evaluate(here, watch, encoder=work.encoder)

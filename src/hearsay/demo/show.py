@@ -19,14 +19,14 @@ from hearsay import run as runs
 from hearsay.accounting import identity
 from hearsay.adapter_files import merged
 from hearsay.config import Config
-from hearsay.demo.airline import CorpusFiles, write_corpus
+from hearsay.demo.airline import CorpusFiles, files_in, write_corpus
 from hearsay.public import samples
 from hearsay.release.door import Door
 from hearsay.run import Run, write_text
 from hearsay.stages import Watch
 from hearsay.work import Work
 
-CUSTOMERS = {"private_customers": 5000, "public_customers": 400, "holdout_customers": 1700}
+OTHERS = {"public_customers": 400, "holdout_customers": 1700}
 SETTINGS: dict[str, Any] = {
     "data": {"units": 5000, "sentences": 75_000, "mean_tokens": 26, "cap": 20, "max_tokens": 32},
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
@@ -60,9 +60,9 @@ def play(
     """Runs or resumes the demo; returns its directory and what was measured."""
     home = out.resolve() / "home"
     runs.refuse_foreign(out, ("corpus", "home", "run"))
-    files = corpus(out / "corpus", seed, settings)
-    config = Config.model_validate(demo_settings(files, seed, settings))
-    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)
+    config = Config.model_validate(demo_settings(files_in(out / "corpus"), seed, settings))
+    here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)  # refuses other settings
+    corpus(out / "corpus", seed, settings)
     with here.alone(), identity.at(home):
         work = pipeline.generate(config, here, watch)
         samples.write(here, work.lm, work.prefixes, config.compute.seed)
@@ -81,15 +81,13 @@ def demo_settings(files: CorpusFiles, seed: int, settings: dict[str, Any] | None
 
 
 def corpus(folder: Path, seed: int, settings: dict[str, Any] | None) -> CorpusFiles:
+    """Written once."""
     done = folder / "seed.json"
     units = (settings or SETTINGS)["data"]["units"]
-    sizes = CUSTOMERS | {"private_customers": units}
     if not done.exists() or json.loads(done.read_text()) != [seed, units]:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = write_corpus(folder, **sizes, seed=seed)
+        write_corpus(folder, private_customers=units, **OTHERS, seed=seed)
         write_text(done, json.dumps([seed, units]))
-        return files
-    return CorpusFiles(*(folder / name for name in ("private.jsonl", "public.jsonl", "holdout.jsonl", "secrets.txt")))
+    return files_in(folder)
 
 
 def by_answers(work: Work, recipe: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.errors import HearsayError
 
-HAIR = 1 - 2.0**-20
+HAIR = 1 - 2.0**-21  # half a step: with a whole one, even shares of a vote would fall on the edge between two steps
 
 
 class BoundBroken(HearsayError):
@@ -72,6 +72,8 @@ def on_grid(vectors: Tensor, bound: Bound) -> Tensor:
     """[slots, questions, width] floats -> integers that obey the bound. Few passes: vectors of updates are long."""
     if vectors.dim() != 3:
         raise BoundBroken(f"contributions of shape {tuple(vectors.shape)}; need [slots, questions, width]")
+    if not vectors.numel():
+        return torch.zeros(vectors.shape, dtype=torch.int64, device=vectors.device)
     vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
     # A teacher that diverged contributes zero. Stopping instead would tell the world that someone's text broke it.
     finite = torch.isfinite(torch.linalg.vector_norm(vectors.flatten(1), ord=torch.inf, dim=1))
