@@ -1,26 +1,26 @@
 """One cell of a study: a method at a budget, and what was measured of its student on held-out text.
 
-A cell that asks a panel (answers, updates) shares its model, shards, warm-up and teachers; its noise, ledger and
-student are its own. The references are the panel's. What restarts teachers or has a trainer of its own (several rounds,
-mixed, DP-SGD by Opacus) is a whole run of the product. Figures are the study's, not a release.
+Cells share a panel's model, shards and warm-up, and those by answers its teachers; their noise, ledger and student are
+their own. The references are the panel's. What restarts teachers or has a trainer of its own (several rounds, mixed,
+DP-SGD by Opacus) is the product's own way from the warm-up on. Figures are the study's, not a release.
 """
 
-import argparse
 import hashlib
 import json
 import math
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from studies import references
-from studies import run as whole
 from studies.panel import Panel, Wanted, at_desk
 from torch import Tensor
 
-from hearsay import charging, pipeline, run, updating
+from hearsay import charging, measure, pipeline, run, updating
 from hearsay import lm as models
 from hearsay.accounting import identity, plan
 from hearsay.accounting.bounds import STEPS
@@ -29,6 +29,7 @@ from hearsay.accounting.verify import verify
 from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.evaluate.text import gap_closed
+from hearsay.lm import LanguageModel
 from hearsay.public.questions import Questions
 from hearsay.public.student import Answered
 from hearsay.release import aggregate
@@ -40,10 +41,10 @@ from hearsay.stages import Stages, Watch
 def kind(settings: dict[str, Any]) -> str:
     ask = settings.get("ask", {})
     if settings.get("baseline"):
-        return "reference" if settings["baseline"]["method"] in references.METHODS else "whole"
+        return "reference" if settings["baseline"]["method"] in references.METHODS else "product"
     if ask.get("recipe") == "updates":
         return "updates"
-    return "whole" if ask.get("recipe") == "mixed" or ask.get("rounds", 1) > 1 else "answers"
+    return "product" if ask.get("recipe") == "mixed" or ask.get("rounds", 1) > 1 else "answers"
 
 
 def wanted(settings: dict[str, Any]) -> Wanted:
@@ -130,8 +131,8 @@ def result(panel: Panel, settings: dict[str, Any], folder: Path, wish: dict[str,
     beside = references.measured(panel, wish)
     if how == "reference":
         found = references.reference(panel, settings["baseline"], wish)
-    elif how == "whole":
-        found = _whole(panel, settings, folder, wish)
+    elif how == "product":
+        found = _carried_out(panel, settings, folder, wish)
     else:
         found = _asked(panel, dict(settings), folder, wish)
     found |= {"ensemble": beside["ensemble"]["ppl"]} if "ensemble" in beside else {}
@@ -164,13 +165,27 @@ def _account(path: Path) -> dict[str, Any]:
     return {"epsilon": verdict.epsilon, "ledger": "intact" if verdict.ok else "BROKEN"}
 
 
-def _whole(panel: Panel, settings: dict[str, Any], folder: Path, wish: dict[str, Any]) -> dict[str, Any]:
-    """A run of the product, by studies/run.py; its student is measured like every other."""
-    body = {k: v for k, v in settings.items() if k not in ("data", "model")}
-    told = whole.cell("run", body, settings["data"], argparse.Namespace(model=settings["model"], out=folder))
-    made, base = folder / "cells" / "run", panel.work.lm
-    student = models.load(str(made / "release" / "student"), device=base.device, dtype=base.model.dtype)
-    found = references.scored(panel, student, wish) | _account(made / "home" / "ledger.sqlite")
-    found |= {"by_stage": told["ppl"], "stage_seconds": told["seconds"]}
+def _carried_out(panel: Panel, settings: dict[str, Any], folder: Path, wish: dict[str, Any]) -> dict[str, Any]:
+    """As the product does it, at the panel's desk; what it released is measured like every other student."""
+    config = checked(settings)
+    shutil.rmtree(folder, ignore_errors=True)
+    here = run.begin(folder, json.dumps(settings, default=str), folder / "ledger.sqlite", folder / "home")
+    door = _door(panel, config, here, charging.committed(config, len(panel.work.stack.top.layout.outputs())))
+    work = at_desk(panel, config, here, ledger=door.ledger, door=door, stages=Stages(here, Watch))
+    pipeline.carry_out(work, panel.warm)
+    base = panel.work.lm
+    student = models.load(str(here.release / "student"), device=base.device, dtype=base.model.dtype)
+    found = references.scored(panel, student, wish) | _account(here.ledger)
+    if config.share_of_updates:
+        moved = merged(base, work.stack.top, load_file(work.file("updates"))["value"])
+        found["by_stage"] = {"updates": _perplexity(panel, moved), "student": _perplexity(panel, student)}
     shutil.rmtree(folder)
-    return found
+    return found | {"stage_seconds": {name: round(spent, 1) for name, spent in work.stages.seconds.items()}}
+
+
+def _perplexity(panel: Panel, speaker: LanguageModel) -> float:
+    """On all held-out rows."""
+    config = panel.work.config
+    rows = measure.held_out_rows(config, panel.work.lm, sys.maxsize)
+    nll, tokens = models.token_nll(speaker, rows, config.data.prefix_tokens)
+    return math.exp(nll / tokens)

@@ -255,10 +255,10 @@ def test_intervals_by_students_t() -> None:
     assert math.isinf(intervals.estimate([1.0]).half)
 
 
-def test_a_cell_that_is_a_run_of_its_own_is_told_from_one_that_asks_a_panel() -> None:
+def test_a_cell_that_the_product_carries_out_is_told_from_one_that_asks_a_panel() -> None:
     kinds = {"seqpate": {"ask": {"recipe": "seqpate"}}, "rounds": {"ask": {"recipe": "hellinger", "rounds": 3}},
              "updates": {"ask": {"recipe": "updates"}}, "ghost": {"baseline": {"method": "ghost"}},
              "private": {"baseline": {"method": "private"}}}  # fmt: skip
     assert {name: cells.kind(body) for name, body in kinds.items()} == {
-        "seqpate": "answers", "rounds": "whole", "updates": "updates", "ghost": "whole", "private": "reference",
+        "seqpate": "answers", "rounds": "product", "updates": "updates", "ghost": "product", "private": "reference",
     }  # fmt: skip

@@ -44,10 +44,16 @@ def generate(
 def _generate(config: Config, run: Run, watch: Watcher, *, research: bool) -> Work:
     with identity.at(run.home):
         work = prepare(config, run, watch, research=research)
-    student = warmed_up(work)
+    carry_out(work, warmed_up(work))
+    return work
+
+
+def carry_out(work: Work, student: Tensor) -> None:
+    """The config's method, from the warmed-up student to what is released."""
+    config = work.config
     if config.baseline is not None:
         baselines.run(work, student)
-        return work
+        return
     if config.share_of_updates:
         student = moved(work, student)
     for number in range(config.rounds_of_answers):
@@ -56,7 +62,6 @@ def _generate(config: Config, run: Run, watch: Watcher, *, research: bool) -> Wo
         answered = answers(work, questions, teachers, student, number)
         student = taught(work, student, answered, number)
     release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config)
-    return work
 
 
 def warmed_up(work: Work) -> Tensor:
