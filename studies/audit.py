@@ -36,8 +36,8 @@ LONG = ("roc",)  # of an attack's details: too long for a record
 
 
 def demo(data: Path, out: Path) -> dict[str, Any]:
-    """Half as many customers as the demo has, their secrets, and its settings unless the study says otherwise."""
-    fewer = merge(show.SETTINGS, {"data": {"units": 5000, "sentences": 75_000}})
+    """Fewer customers than the demo has, their secrets, and its settings unless the study says otherwise."""
+    fewer = merge(show.SETTINGS, {"data": {"units": 5000, "sentences": 75_000, "cap": 20}})
     return show.demo_settings(show.corpus(out, 0, fewer), 0, fewer)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hearsay.demo import airline
 from hearsay.demo.airline import Airline, CorpusFiles, Turn, write_corpus
 from hearsay.demo.grammar import Dice, Grammar, Odds, Scene
 from hearsay.errors import ConfigError
@@ -184,3 +185,11 @@ def test_a_wrong_lane_is_refused() -> None:
         Airline(3, lane="secret")
     with pytest.raises(ConfigError):
         Airline(-1)
+
+
+def test_several_processes_write_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"private_customers": 7, "public_customers": 1, "holdout_customers": 1, "seed": 3}
+    alone = write_corpus(tmp_path / "alone", **sizes)
+    monkeypatch.setattr(airline, "PART", 3)
+    together = write_corpus(tmp_path / "together", **sizes)
+    assert alone.private.read_bytes() == together.private.read_bytes()

@@ -11,7 +11,9 @@ is fixed here and documented in docs/airline.md; methods are tuned on it, it is 
 
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from hearsay.demo.customers import ERRAND_ODDS, LANES, Customer, Habits, draw_customer, pareto
@@ -24,7 +26,7 @@ from hearsay.demo.phrases import PIECES, SHARED, TONES
 from hearsay.demo.smalltalk import ASIDES, SYNONYMS
 from hearsay.errors import ConfigError
 
-__all__ = ["Airline", "CorpusFiles", "Customer", "Habits", "MeasuredTurn", "Turn", "write_corpus"]
+__all__ = ["Airline", "CorpusFiles", "Customer", "Habits", "MeasuredTurn", "Turn", "files_in", "write_corpus"]
 
 CUSTOMER, AGENT = "customer", "agent"
 GRAMMAR = Grammar(
@@ -40,6 +42,7 @@ DETOURS = Odds(("side", "price", "errand", "grumble", "wait"), (4.0, 3.0, 3.0, 2
 TALKATIVE = {"plain": 0.55, "terse": 0.35, "polite": 0.55, "chatty": 0.8, "upset": 0.7}
 AGENT_TALKATIVE = 0.55
 LONG_ROW = 18
+PART = 1000  # customers a process writes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +72,23 @@ class CorpusFiles:
 
 
 class Airline:
-    """Customers 0 to customers - 1 of one lane; lanes (customer, public, holdout) never share a person."""
+    """So many customers of one lane from number `first` on; lanes (customer, public, holdout) never share a person."""
 
-    def __init__(self, customers: int, seed: int = 0, *, lane: str = LANES[0]) -> None:
+    def __init__(self, customers: int, seed: int = 0, *, lane: str = LANES[0], first: int = 0) -> None:
         if customers < 0 or lane not in LANES:
             raise ConfigError(
                 f"got {customers} customers in lane {lane!r}, need 0 or more in one of {', '.join(LANES)}"
             )
-        self._count, self._seed, self._lane = customers, seed, lane
+        self._numbers, self._seed, self._lane = range(first, first + customers), seed, lane
 
     def customers(self) -> list[Customer]:
-        return [self._customer(index)[0] for index in range(self._count)]
+        return [self._customer(index)[0] for index in self._numbers]
 
     def turns(self) -> Iterator[Turn]:
         return (measured.turn for measured in self.measured_turns())
 
     def measured_turns(self) -> Iterator[MeasuredTurn]:
-        for index in range(self._count):
+        for index in self._numbers:
             yield from _customer_turns(*self._customer(index))
 
     def secrets(self) -> list[str]:
@@ -105,12 +108,27 @@ def write_corpus(
 ) -> CorpusFiles:
     folder.mkdir(parents=True, exist_ok=True)
     files = files_in(folder)
-    private = Airline(private_customers, seed)
-    _write_lines(files.private, _rows(private))
+    _write_lines(files.private, _many_rows(private_customers, seed))
     _write_lines(files.public, _rows(Airline(public_customers, seed, lane="public")))
     _write_lines(files.holdout, _rows(Airline(holdout_customers, seed, lane="holdout")))
-    _write_lines(files.secrets, private.secrets())
+    _write_lines(files.secrets, Airline(private_customers, seed).secrets())
     return files
+
+
+def _many_rows(customers: int, seed: int) -> Iterator[str]:
+    """By several processes where there are many: customers do not depend on one another."""
+    if customers < 2 * PART:
+        yield from _rows(Airline(customers, seed))
+        return
+    firsts = range(0, customers, PART)
+    sizes = [min(PART, customers - first) for first in firsts]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for rows in pool.map(_part, sizes, [seed] * len(sizes), firsts):
+            yield from rows
+
+
+def _part(customers: int, seed: int, first: int) -> list[str]:
+    return list(_rows(Airline(customers, seed, first=first)))
 
 
 def _rows(airline: Airline) -> Iterator[str]:

@@ -28,11 +28,11 @@ from hearsay.work import Work
 
 OTHERS = {"public_customers": 400, "holdout_customers": 1700}
 SETTINGS: dict[str, Any] = {
-    "data": {"units": 10_000, "sentences": 150_000, "mean_tokens": 26, "cap": 20, "max_tokens": 32},
+    "data": {"units": 12_000, "sentences": 120_000, "mean_tokens": 26, "cap": 10, "max_tokens": 32},
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
     "adapter": {"rank": 16, "blocks": 2},
     "updates": {
-        "rounds": 56, "sample": 0.025, "rows": 2, "pages": 4, "clip": 0.5, "learning_rate": 0.013, "average": 0.05,
+        "rounds": 58, "sample": 0.0196, "rows": 2, "pages": 2, "clip": 0.5, "learning_rate": 0.012, "average": 0.05,
         "vocabulary": 2560,
     },
     "teachers": {"count": 1000, "epochs": 0.8, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
