@@ -16,7 +16,7 @@ from studies.panel import Panel
 from hearsay import lm as models
 from hearsay import measure
 from hearsay.accounting import gaussian
-from hearsay.evaluate.phrases import reach
+from hearsay.evaluate.phrases import reach, shards
 from hearsay.private.shards import Partition
 
 AVERAGES = (3.0, 5.0)
@@ -26,7 +26,7 @@ def measured(panel: Panel) -> dict[str, Any]:
     """Of one partition: phrases by teachers reached and by times written; users by the shards they are in."""
     work = panel.work
     listed = measure.secrets(work.config)
-    reached = Counter(n for n in reach(work.lm, work.partition, listed).values() if n)
+    reached = Counter(n for n in reach(work.lm, shards(work.partition), listed).values() if n)
     written = Counter(n for n in _times(panel, listed).values() if n)
     delta = work.config.privacy.delta
     return {

@@ -28,6 +28,7 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.cli.main import main
 from hearsay.demo.airline import write_corpus
+from hearsay.evaluate.phrases import reach
 from hearsay.lm import LanguageModel
 from hearsay.release import door
 from hearsay.release.noise import Ints
@@ -349,3 +350,13 @@ def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: py
     here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))
     with here.alone():
         _refused(capsys, 2, "run", desk / "hearsay.yaml", "--out", tmp_path / "run", "--anyway", says="another process")
+
+
+def test_a_phrase_is_counted_by_who_holds_it(tiny_gpt2: LanguageModel) -> None:
+    """Two units of one shard that say the same are two for rounds of updates, and one for a teacher."""
+    texts = [["the flight to oslo leaves"], ["your seat is near oslo", "oslo please"], ["bring one bag only"]]
+    units = [[np.array(row) for row in models.encode(tiny_gpt2, mine, 64)] for mine in texts]
+    assert reach(tiny_gpt2, units, ["oslo", "near oslo", "one bag", "slo", "paris"]) == {
+        "oslo": 2, "near oslo": 1, "one bag": 1, "slo": 0, "paris": 0,
+    }  # fmt: skip
+    assert reach(tiny_gpt2, [units[0] + units[1]], ["oslo"]) == {"oslo": 1}

@@ -19,11 +19,12 @@ from hearsay.baselines.unprotected import FILE as PRIVATE_FILE
 from hearsay.baselines.unprotected import Training, blacklist, known_secrets, private_adapter
 from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput
-from hearsay.evaluate.phrases import phrase_table, reach
+from hearsay.evaluate.phrases import phrase_table, reach, shards
 from hearsay.evaluate.text import Scores, gap_closed, score
 from hearsay.lm import LanguageModel
 from hearsay.private.shards import is_finished, open_partition
 from hearsay.private.teaching import partition_settings, training_shape
+from hearsay.private.units import by_unit
 from hearsay.reading import Columns, read_rows
 from hearsay.run import Run, write_text
 from hearsay.stacked import StackedTop
@@ -112,7 +113,9 @@ def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | 
     if not is_finished(run.private / "shards") or config.baseline is not None:  # phrases are counted in teachers
         return None
     ledger = Ledger.open(run.ledger)
-    return phrase_table(reach(base, _partition(config, run, base), secrets(config)), ledger).to_json()
+    partition = _partition(config, run, base)
+    holders = (sentences for _, sentences in by_unit(partition)) if config.share_of_updates else shards(partition)
+    return phrase_table(reach(base, holders, secrets(config)), ledger).to_json()
 
 
 def secrets(config: Budgeted) -> list[str]:

@@ -1,13 +1,18 @@
-"""The exact epsilon of each secret phrase: how many teachers it reaches, and what that costs. Owner's eyes only.
+"""The exact epsilon of each secret phrase: how many teachers it reaches (by updates: how many units), and what that
+costs. Owner's eyes only.
 
-How many teachers a phrase reaches is itself private, and an average over phrases is no guarantee: the promise is the
+How many a phrase reaches is itself private, and an average over phrases is no guarantee: the promise is the
 unit's. This table is for seeing how far phrases that several people share lie from it.
 """
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.accounting import gaussian
 from hearsay.accounting.ledger import Ledger
@@ -23,23 +28,28 @@ class PhraseTable:
     smallest: float
     largest: float
     share_below_mean: float
-    by_teachers: dict[int, tuple[int, float]]  # teachers reached -> (phrases, exact epsilon)
+    by_teachers: dict[int, tuple[int, float]]  # teachers (by updates: units) reached -> (phrases, exact epsilon)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def reach(lm: LanguageModel, partition: Partition, phrases: list[str]) -> dict[str, int]:
-    """How many shards hold each phrase."""
+def reach(lm: LanguageModel, holders: Iterable[Sequence[NDArray[np.integer]]], phrases: list[str]) -> dict[str, int]:
+    """How many holders (shards, or units: their sentences) have each phrase."""
     found = dict.fromkeys(phrases, 0)
-    split = {phrase: set(re.findall(r"\w+", phrase)) for phrase in phrases}
-    for m in range(partition.settings.shards):
-        rows = [sentence.tolist() for sentence in partition.shard(m)]
-        text = "\n".join(decode(lm, rows))
-        words = set(re.findall(r"\w+", text))  # a quick look first: most phrases share no word with a shard
-        for phrase, parts in split.items():
-            found[phrase] += parts <= words and phrase in text
+    listed: dict[str, list[str]] = {}  # by one word of each, the longest: most phrases share none with a holder
+    for phrase in found:
+        listed.setdefault(max(re.findall(r"\w+", phrase), key=len, default=""), []).append(phrase)
+    for sentences in holders:
+        text = "\n".join(decode(lm, [sentence.tolist() for sentence in sentences]))
+        for word in {"", *re.findall(r"\w+", text)}:
+            for phrase in listed.get(word, ()):
+                found[phrase] += phrase in text
     return found
+
+
+def shards(partition: Partition) -> Iterable[Sequence[NDArray[np.integer]]]:
+    return (list(partition.shard(m)) for m in range(partition.settings.shards))
 
 
 def phrase_table(reached: dict[str, int], ledger: Ledger) -> PhraseTable:
