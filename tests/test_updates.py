@@ -480,6 +480,27 @@ def test_a_sample_that_was_not_committed_is_refused(
         Ledger.open(runs.open_run(tmp_path / "two").ledger).budget.cost(SubsampledGaussian(Fraction(1, 2), Fraction(1)))
 
 
+def test_after_a_committed_sample_nothing_is_left(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not 100% of a crumb: the next run is refused at once, whatever its rounds, instead of drowning in noise."""
+    first = _variant(desk, "sampled", ask={"recipe": "updates"}, updates={"sample": 0.5})
+    assert hearsay("run", first, "--out", tmp_path / "one", "--anyway", "--json") == 0
+    capsys.readouterr()
+    assert hearsay("ledger", "show", tmp_path / "one", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["left"] < 0.01 and sum(one["share"] for one in shown["charges"]) == pytest.approx(1, abs=0.01)
+    assert hearsay("ledger", "show", tmp_path / "one") == 0
+    assert "100.0%" not in capsys.readouterr().out
+    for name, rounds in {"all": {"rounds": 3}, "others": {"sample": 0.5, "rounds": 3}}.items():
+        again = _variant(desk, name, ask={"recipe": "updates"}, updates=rounds)
+        assert hearsay("run", again, "--out", tmp_path / name, "--anyway", "--json") == 3
+        told = capsys.readouterr().err
+        assert "of its budget left" in told and "no further run can ask" in told
+        assert not (tmp_path / name / "release" / "stages" / "warm-up.safetensors").exists()
+    assert hearsay("run", first, "--out", tmp_path / "one", "--anyway", "--json") == 0  # its own goes on
+
+
 def test_a_runs_weights_are_stored_once_and_weigh_both_ways(
     desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

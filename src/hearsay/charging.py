@@ -16,6 +16,8 @@ from hearsay.errors import BadInput, BudgetError, LedgerError
 from hearsay.release.updates import full_scale, sampled_scale
 from hearsay.run import Run, run_around
 
+CRUMB = 0.01  # of a budget: less than this, left over by rounding, teaches nothing
+
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     made = plan.make(config.plan_request())
@@ -69,6 +71,7 @@ def answerable(
     research: bool = False,
     schedule: tuple[SubsampledGaussian, ...] = (),
     check: bool = True,
+    all_committed: bool = False,
 ) -> Ledger:
     """The ledger that this run's answers are charged to, with budget left, after asking whether another one counts."""
     begun = run.ledger.exists()
@@ -81,7 +84,7 @@ def answerable(
             run.ledger.unlink()
         raise
     if check:
-        check_left(config, ledger, run.id)
+        check_left(config, ledger, run.id, all_committed=all_committed)
     ledger.register(run.id, run.folder)
     return ledger
 
@@ -100,14 +103,25 @@ def check_origin(model: str, run: Run) -> None:
         raise BadInput(f"{model} lies in a run directory but not in its release/: no guarantee covers it; name another")
 
 
-def check_left(config: Budgeted, ledger: Ledger, run_id: str) -> None:
-    """Refuses before teachers are trained in vain; the charge itself is checked, exactly, by the ledger."""
-    allowed = ledger.budget
-    own = sum(allowed.cost(c.event) for c in ledger.charges() if c.run == run_id and c.event not in allowed.schedule)
-    left = allowed.share(allowed.capacity - ledger.account().spent + own) if allowed.capacity else 0.0
+def check_left(config: Budgeted, ledger: Ledger, run_id: str, *, all_committed: bool = False) -> None:
+    """Refuses before anything is trained in vain; the charge itself is checked, exactly, by the ledger.
+
+    A schedule that stands in the first row is this run's own unless another one has drawn on it; then `all_committed`
+    (nothing is asked beside it) needs nothing more, and others need what is left beside it.
+    """
+    allowed, charges = ledger.budget, ledger.charges()
+    mine = [charge.event for charge in charges if charge.run == run_id]
+    ours = bool(allowed.schedule) and (bool(mine) or not charges)
+    if ours and all_committed:
+        return
+    own = sum(allowed.cost(event) for event in mine if event not in allowed.schedule)
+    rest, whole = allowed.capacity - ledger.account().spent + own, allowed.capacity if ours else allowed.whole
+    left = float(rest / whole) if whole else 0.0
     if left < config.privacy.spend * (1 - 1e-6):
         most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
-        way_out = f"set privacy.spend to at most {most}" if most else "no further run can ask about this corpus"
+        way_out = (
+            f"set privacy.spend to at most {most}" if most >= CRUMB else "no further run can ask about this corpus"
+        )
         raise BudgetError(
             f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
             f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"

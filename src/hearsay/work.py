@@ -68,10 +68,13 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
     block = config.compute.block or BLOCKS.get(device.type, 16)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
     schedule = () if run.ledger.exists() else charging.committed(config, len(stack.top.layout.outputs()))
-    # What is charged whole, or was committed in the first row, is looked at there and not beforehand.
-    sampled_only = config.share_of_updates == 1 and config.update_rate < 1
-    check = config.baseline is None and not sampled_only
-    ledger = charging.answerable(config, run, partition.sketch, research=research, schedule=schedule, check=check)
+    ledger = charging.answerable(
+        config, run, partition.sketch, research=research, schedule=schedule,
+        check=config.baseline is None,  # what is charged whole is looked at there
+        all_committed=config.share_of_updates == 1 and config.update_rate < 1,
+    )  # fmt: skip
+    if config.baseline is None and config.share_of_updates:
+        charging.update_scale(config, ledger, len(stack.top.layout.outputs()))  # refuses now what it would refuse later
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     return Work(config, run, ledger, door, flow, lm, stack, partition, prefixes)

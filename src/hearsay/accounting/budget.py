@@ -41,9 +41,24 @@ class Budget:
     def cost(self, event: Event) -> Fraction:
         return costs.mu_squared(event) if self.filter == "gaussian" else costs.renyi(event, self.order)
 
+    @property
+    def whole(self) -> Fraction:
+        """The capacity before any schedule was committed."""
+        return make(self.epsilon, self.delta, self.filter).capacity if self.schedule else self.capacity
+
     def share(self, cost: Fraction) -> float:
-        """A cost as a share of the whole capacity (which is 0 where a committed schedule takes everything)."""
-        return float(cost / self.capacity) if self.capacity else math.inf
+        """A cost as a share of the whole budget."""
+        return float(cost / self.whole)
+
+    def share_of(self, event: Event) -> float:
+        """What a committed schedule takes is told evenly over its events."""
+        if event in self.schedule:
+            return float(1 - self.capacity / self.whole) / len(self.schedule)
+        return self.share(self.cost(event))
+
+    def left(self, spent: Fraction) -> float:
+        """Of the whole budget, what is neither spent nor committed: for a run that comes next."""
+        return self.share(max(Fraction(0), self.capacity - spent))
 
     def epsilon_spent(self, spent: Fraction, scheduled: int) -> float:
         """Epsilon at the budget's delta after these charges, rounded up. The schedule counts whole once it began.

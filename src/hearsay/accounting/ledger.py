@@ -97,9 +97,7 @@ class Ledger:
     def open(cls, path: Path, *, corpus: str | None = None) -> "Ledger":
         """For writing where the file allows it, else for reading. A connection must not cross a fork."""
         if not path.is_file():
-            raise BadInput(
-                f"no ledger at {path}; type `hearsay run CONFIG` to begin one, or name it with --ledger FILE"
-            )
+            raise BadInput(f"no ledger at {path}; type `hearsay run CONFIG` to begin one, or name another")
         with in_words(path):
             ledger = cls(path, store.connect(path))
         if corpus is not None and ledger.corpus != corpus:

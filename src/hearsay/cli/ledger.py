@@ -26,13 +26,13 @@ def show(where: Where = None, as_json: Json = False) -> None:
     account, budget = ledger.account(), ledger.budget
     charges = [
         {"row": c.row, "run": c.run, "purpose": c.purpose, "noise": c.noise, **events.to_json(c.event),
-         "share": budget.share(budget.cost(c.event)) if c.event not in budget.schedule else None}
+         "share": budget.share_of(c.event), "committed": c.event in budget.schedule}
         for c in ledger.charges()
     ]  # fmt: skip
     body = {
         "ledger": str(ledger.path), "corpus": ledger.corpus_name, "epsilon": budget.epsilon, "delta": budget.delta,
         "spent_epsilon": budget.epsilon_spent(account.spent, account.scheduled),
-        "left": budget.share(budget.capacity - account.spent) if budget.capacity else 0.0, "charges": charges,
+        "left": budget.left(account.spent), "charges": charges,
     }  # fmt: skip
     if as_json:
         print_json(body)
@@ -48,7 +48,7 @@ def _table(body: dict[str, Any]) -> None:
           f"{body['delta']:g}; {body['left']:.1%} of the budget is left")  # fmt: skip
     table = Table("row", "run", "purpose", "event", "queries", "share of budget")
     for charge in body["charges"]:
-        share = "committed" if charge["share"] is None else f"{charge['share']:.2%}"
+        share = f"{charge['share']:.2%}" + (", committed at first" if charge["committed"] else "")
         queries = str(charge.get("queries", charge.get("steps", 1)))
         table.add_row(str(charge["row"]), charge["run"][:8], charge["purpose"], charge["event"], queries, share)
     Console().print(table)

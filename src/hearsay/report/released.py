@@ -12,7 +12,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hearsay.accounting import budget as budgets
 from hearsay.accounting import plan, statement
 from hearsay.accounting.bounds import STEPS
 from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
@@ -35,7 +34,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "run": run,
         "made": made,
         "budget": figures.budget(ledger.budget.epsilon, pieces),
-        "left": max(0.0, 1 - sum(spent.values())),
+        "left": ledger.budget.left(ledger.account().spent),
         "runs": len(spent),
         "purposes": by_purpose(ledger),
         "answers": answers(ledger, run, made),
@@ -60,13 +59,7 @@ def by_run(ledger: Ledger) -> dict[str, float]:
 
 def share(ledger: Ledger, charge: Charge) -> float:
     """Of the whole budget, what was committed beforehand included: a schedule takes its part evenly over its events."""
-    budget = ledger.budget
-    if not budget.schedule:
-        return budget.share(budget.cost(charge.event))
-    whole = budgets.make(budget.epsilon, budget.delta, budget.filter).capacity
-    if charge.event in budget.schedule:
-        return float(1 - budget.capacity / whole) / len(budget.schedule)
-    return float(budget.cost(charge.event) / whole)
+    return ledger.budget.share_of(charge.event)
 
 
 @dataclass
