@@ -20,7 +20,7 @@ def test_every_check_passes_on_healthy_code() -> None:
 def test_the_suite_can_fail() -> None:
     """A change that changes nothing is noticed by nobody; one that fits nowhere is an error, not a catch."""
     check = "tests/test_accounting.py::test_sensitivities"
-    harmless = Plant("harmless", "hearsay.release.grid", "STEPS).long()", "STEPS).long() + 0", check)
+    harmless = Plant("harmless", "hearsay.release.grid", "bound)).long()", "bound)).long() + 0", check)
     assert run_checks([check], harmless) == PASSED
     lost = Plant("lost", "hearsay.release.grid", "no such line", "", check)
     assert run_checks([check], lost) not in (PASSED, FAILED)
