@@ -69,6 +69,18 @@ class Budget:
         rounded_up = self._epsilon_of(spent, scheduled)
         return min(self.epsilon, rounded_up) if spent <= self.capacity else rounded_up
 
+    def epsilon_of_group(self, spent: Fraction, scheduled: int, size: int) -> float:
+        """The same for `size` units that come or go together; no bound on it, so it may exceed the budget's epsilon."""
+        if size == 1:
+            return self.epsilon_spent(spent, scheduled)
+        mu = math.sqrt(float(spent)) * (1 + gaussian.GUARD)
+        if self.filter == "renyi" or (scheduled and size > LARGEST_GROUP):
+            return costs.group_privacy(self.epsilon_spent(spent, scheduled), 0.0, size)[0]
+        if not scheduled:
+            return gaussian.epsilon_of(gaussian.group(mu, size), main_delta(self.delta)) if spent else 0.0
+        loss = beside(costs.compose_group(list(self.schedule), size), gaussian.group(mu, size))
+        return float(loss.get_epsilon_for_delta(main_delta(self.delta))) * (1 + gaussian.GUARD)
+
     def _epsilon_of(self, spent: Fraction, scheduled: int) -> float:
         if self.filter == "renyi":
             return _renyi_epsilon(float(spent), self.order, self.delta) if spent else 0.0

@@ -164,6 +164,21 @@ def _pure_parameters(epsilon: float) -> Any:
     return common.DifferentialPrivacyParameters(epsilon, 0.0)
 
 
+def group_pld(event: SubsampledGaussian, size: int, interval: float = 1e-3) -> Any:
+    """Of `size` units that come or go together, when each is drawn by a coin of its own: as many as a binomial law
+    draws take part, and at worst they pull the same way (a mixture of Gaussians: Choquette-Choo et al., 2023).
+    """
+    from dp_accounting.pld import privacy_loss_distribution as plds
+    from scipy.stats import binom
+
+    check(event)
+    chances = binom.pmf(range(size + 1), size, float(event.rate))
+    one = plds.from_mixture_gaussian_mechanism(
+        float(event.noise_multiplier), range(size + 1), chances / chances.sum(), value_discretization_interval=interval
+    )
+    return one.self_compose(event.steps)
+
+
 def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = False) -> Any:
     """The PLD of a fixed list of events; identical ones are raised to a power, Gaussians merged in closed form."""
     gaussians = [event for event in events if isinstance(event, Gaussian)]
