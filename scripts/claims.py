@@ -78,7 +78,8 @@ def worse(
                 continue
             harm = gap.mean if judge == "ppl" else -gap.mean
             verdicts[corpus] = "not clear" if not gap.clear else "holds" if harm > 0 else "opposite"
-            shows.append(f"{NAMES[corpus]} {plus_minus(gap, 3, '+')} (p {gap.p:.2g}, {gap.trials} seeds)")
+            sure = f"p {gap.p:.2g}, {gap.trials} seeds" if gap.trials > 1 else "one seed"
+            shows.append(f"{NAMES[corpus]} {plus_minus(gap, 3, '+')} ({sure})")
         return Finding("; ".join(shows), joined(verdicts))
 
     return find

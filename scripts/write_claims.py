@@ -17,7 +17,7 @@ SEQPATE = [
             "0.55 (AirDialog), 0.44 (Europarl)", "table-1", c.gaps("table-1", "seqpate", 0.44)),
     Claim("table 1", "SeqPATE beats DP-SGD at epsilon 3, significantly (DP-SGD on whole units: our `updates`)",
             "ln ratio of DP-SGD with ghost clipping +0.334, +0.053", "table-1", worse("table-1", "updates", "seqpate")),
-    Claim("table 1", "... and with DP-SGD by Opacus, whose settings nobody tuned here", "+0.741, +0.105", "table-1",
+    Claim("table 1", "... and with DP-SGD by Opacus, tuned as docs/studies.md says", "+0.741, +0.105", "table-1",
             worse("table-1", "DP-SGD", "seqpate")),
     Claim("table 1", "Pseudo text helps the public model", "ln ratio of public to public + pseudo +1.181, +0.235",
             "table-1", worse("table-1", "public", "public + pseudo")),

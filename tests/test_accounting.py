@@ -7,10 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as plds
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom, norm
 
 from hearsay.accounting import budget, costs, events, gaussian, normal, odds, opinion, plan
 from hearsay.accounting.bounds import STEPS, Bound
@@ -233,6 +235,40 @@ def test_budgets() -> None:
     mu = math.sqrt(2 * renyi.capacity / renyi.order)
     assert 0.9 * gaussian.mu_of(3, 1e-6) < mu < gaussian.mu_of(3, 1e-6)
     assert renyi.cost(SubsampledGaussian(Fraction(1, 10), Fraction(2), 10)) > 0
+
+
+def test_a_group_under_committed_samples() -> None:
+    """One unit is told as everywhere; two as the integral over a mixture of Gaussians says; nobody as nothing."""
+    event = SubsampledGaussian(Fraction(1, 4), Fraction(2))
+    sampled = budget.make(3, 1e-6, schedule=(event,))
+    assert sampled.epsilon_of_group(Fraction(0), 1, 1) == sampled.epsilon_spent(Fraction(0), 1) > 0
+    found = sampled.epsilon_of_group(Fraction(0), 1, 2)
+    grid = np.linspace(-40, 60, 2_000_001)
+    alone = norm.pdf(grid, 0, 2)
+    several = sum(binom.pmf(k, 2, 0.25) * norm.pdf(grid, k, 2) for k in range(3))
+
+    def delta(epsilon: float) -> float:
+        over = (several - math.exp(epsilon) * alone, alone - math.exp(epsilon) * several)
+        return max(float(np.clip(one, 0, None).sum()) for one in over) * (grid[1] - grid[0])
+
+    assert delta(found) <= 1e-6 < delta(found * 0.998)
+    assert found < sampled.epsilon_of_group(Fraction(1, 4), 1, 2) < sampled.epsilon_of_group(Fraction(1, 4), 1, 40)
+    whole = budget.make(
+        3, 1e-6, schedule=(SubsampledGaussian(Fraction(1), Fraction(4)),)
+    )  # each takes part: a Gaussian
+    assert whole.epsilon_of_group(Fraction(0), 1, 3) == pytest.approx(gaussian.epsilon_of(3 / 4, 1e-6), rel=1e-3)
+
+
+def test_a_group_without_a_schedule() -> None:
+    plain = budget.make(3, 1e-6)
+    mu = gaussian.mu_of(3, 1e-6)
+    nine = gaussian.epsilon_of(9 * mu, 1e-6)
+    assert plain.epsilon_of_group(plain.capacity, 0, 9) == pytest.approx(nine, rel=1e-4)
+    with pytest.raises(BudgetError, match="one unit"):
+        budget.make(3, 1e-6, "renyi").epsilon_of_group(Fraction(1), 0, 2)
+    laplace = budget.make(3, 1e-6, schedule=(Laplace(Fraction(1), Fraction(4), 1),))
+    with pytest.raises(BudgetError, match="only samples"):
+        laplace.epsilon_of_group(Fraction(0), 1, 2)
 
 
 def test_the_samplers_part_of_delta_is_taken_from_what_is_promised() -> None:

@@ -113,6 +113,8 @@ def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | 
     if not is_finished(run.private / "shards") or config.baseline is not None:  # phrases are counted in teachers
         return None
     ledger = Ledger.open(run.ledger)
+    if ledger.budget.filter == "renyi":  # has no figure for several units together
+        return None
     partition = _partition(config, run, base)
     holders = (sentences for _, sentences in by_unit(partition)) if config.share_of_updates else shards(partition)
     return phrase_table(reach(base, holders, secrets(config)), ledger).to_json()

@@ -70,15 +70,16 @@ class Budget:
         return min(self.epsilon, rounded_up) if spent <= self.capacity else rounded_up
 
     def epsilon_of_group(self, spent: Fraction, scheduled: int, size: int) -> float:
-        """The same for `size` units that come or go together; no bound on it, so it may exceed the budget's epsilon."""
+        """The same for `size` units that come or go together. It may well exceed the budget's, which is one unit's."""
         if size == 1:
             return self.epsilon_spent(spent, scheduled)
-        mu = math.sqrt(float(spent)) * (1 + gaussian.GUARD)
-        if self.filter == "renyi" or (scheduled and size > LARGEST_GROUP):
-            return costs.group_privacy(self.epsilon_spent(spent, scheduled), 0.0, size)[0]
+        if self.filter == "renyi":
+            raise BudgetError("a Renyi filter promises for one unit; of several together it says nothing useful")
+        mu = gaussian.group(math.sqrt(float(spent)) * (1 + gaussian.GUARD), size)
         if not scheduled:
-            return gaussian.epsilon_of(gaussian.group(mu, size), main_delta(self.delta)) if spent else 0.0
-        loss = beside(costs.compose_group(list(self.schedule), size), gaussian.group(mu, size))
+            return gaussian.epsilon_of(mu, main_delta(self.delta)) if spent else 0.0
+        interval = 1e-3 * size  # coarser for more of them: right to four digits, and rounded up
+        loss = beside(costs.compose_group(self.schedule, size, interval), mu, interval)
         return float(loss.get_epsilon_for_delta(main_delta(self.delta))) * (1 + gaussian.GUARD)
 
     def _epsilon_of(self, spent: Fraction, scheduled: int) -> float:
@@ -171,9 +172,11 @@ def _renyi_epsilon(spent: float, order: int, delta: float) -> float:
     return max(0.0, spent + math.log1p(-1 / order) - math.log(main * order) / (order - 1)) * (1 + gaussian.GUARD)
 
 
-def beside(schedule_loss: Any, mu: float) -> Any:
+def beside(schedule_loss: Any, mu: float, interval: float = 1e-4) -> Any:
     """A schedule's privacy loss composed with a mu-GDP release."""
-    return schedule_loss.compose(costs.pld(events.Gaussian(Fraction(mu) ** 2, Fraction(1), 1))) if mu else schedule_loss
+    if not mu:
+        return schedule_loss
+    return schedule_loss.compose(costs.pld(events.Gaussian(Fraction(mu) ** 2, Fraction(1), 1), interval))
 
 
 @lru_cache(maxsize=16)  # a dozen compositions: made for the first row, checked again by every verify

@@ -8,6 +8,7 @@ Three currencies, from tight to general:
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -164,19 +165,26 @@ def _pure_parameters(epsilon: float) -> Any:
     return common.DifferentialPrivacyParameters(epsilon, 0.0)
 
 
-def group_pld(event: SubsampledGaussian, size: int, interval: float = 1e-3) -> Any:
-    """Of `size` units that come or go together, when each is drawn by a coin of its own: as many as a binomial law
-    draws take part, and at worst they pull the same way (a mixture of Gaussians: Choquette-Choo et al., 2023).
+def compose_group(events: Sequence[Event], size: int, interval: float) -> Any:
+    """The PLD of committed samples for `size` units that come or go together, each drawn by a coin of its own: as many
+    as a binomial law draws take part, and at worst all pull the same way (a mixture of Gaussians: Choquette-Choo,
+    Ganesh, Steinke and Thakurta, 2023).
     """
     from dp_accounting.pld import privacy_loss_distribution as plds
     from scipy.stats import binom
 
-    check(event)
-    chances = binom.pmf(range(size + 1), size, float(event.rate))
-    one = plds.from_mixture_gaussian_mechanism(
-        float(event.noise_multiplier), range(size + 1), chances / chances.sum(), value_discretization_interval=interval
-    )
-    return one.self_compose(event.steps)
+    parts = []
+    for event, n in Counter(events).items():
+        check(event)
+        if not isinstance(event, SubsampledGaussian):
+            raise BudgetError(f"of several units together only samples are told, not {event}")
+        chances = binom.pmf(range(size + 1), size, float(event.rate))
+        one = plds.from_mixture_gaussian_mechanism(
+            float(event.noise_multiplier), range(size + 1), chances / chances.sum(),
+            value_discretization_interval=interval,
+        )  # fmt: skip
+        parts.append(one.self_compose(n * event.steps))
+    return reduce(lambda left, right: left.compose(right), parts)
 
 
 def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = False) -> Any:

@@ -25,7 +25,7 @@ class Baseline(BaseModel):
     steps: Positive = Field(60, description="dpsgd, ghost: steps, all charged before the first")
     clip: float = Field(0.1, gt=0, description="dpsgd, ghost: norm that a unit's whole gradient is clipped to")
     optimiser: Literal["adam", "momentum"] = Field("adam", description="dpsgd, ghost: after the noise")
-    learning_rate: float = Field(1e-2, gt=0, description="dpsgd, ghost: higher than feels right pays")
+    learning_rate: float = Field(5e-3, gt=0, description="dpsgd, ghost: at twice the best rate a student may fail")
     decay: Literal["constant", "linear"] = Field("linear", description="dpsgd, ghost: of the learning rate")
     average: float = Field(0.0, ge=0, lt=1, description="dpsgd, ghost: share of the last steps to average over")
     tokens: Positive = Field(256, description="dpsgd, ghost: a user's sentences, packed into one row of this many")

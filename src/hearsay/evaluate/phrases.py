@@ -5,7 +5,6 @@ How many a phrase reaches is itself private, and an average over phrases is no g
 unit's. This table is for seeing how far phrases that several people share lie from it.
 """
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.accounting import gaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.lm import LanguageModel, decode
 from hearsay.private.shards import Partition
@@ -54,9 +52,8 @@ def shards(partition: Partition) -> Iterable[Sequence[NDArray[np.integer]]]:
 
 def phrase_table(reached: dict[str, int], ledger: Ledger) -> PhraseTable:
     account = ledger.account()
-    mu = math.sqrt(float(account.spent))
     counts = [n for n in reached.values() if n]
-    exact = {n: gaussian.epsilon_of(gaussian.group(mu, n), ledger.budget.delta) for n in set(counts)}
+    exact = {n: ledger.budget.epsilon_of_group(account.spent, account.scheduled, n) for n in set(counts)}
     values = [exact[n] for n in counts]
     mean = sum(values) / len(values) if values else 0.0
     return PhraseTable(
