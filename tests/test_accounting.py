@@ -354,6 +354,12 @@ def test_plan_says_noise_tokens_and_why() -> None:
         plan.make(plan.Request(queries=10)).effective_tokens, rel=1e-4
     )
     assert "declared" not in plan.make(plan.Request(units=9000, sentences=600_000)).suits
+    few = plan.make(
+        plan.Request(teachers=100, units=400, sentences=60_000)
+    ).suits  # of 437: what it would name, it refuses
+    assert few.startswith("none") and "437" in few
+    enough = plan.make(plan.Request(teachers=100, units=500, sentences=60_000, dimensions=100_000)).suits
+    assert enough.startswith("hellinger with about 437")
     assert plan.make(plan.Request(units=10**6)).warnings and not plan.make(plan.Request(units=10**4)).warnings
     with pytest.raises(ConfigError, match="one teacher per unit"):
         plan.make(plan.Request(units=100))

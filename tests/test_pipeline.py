@@ -331,6 +331,9 @@ def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
     half = variant(desk, privacy={"corpus": "tiny", "spend": 0.5})
     assert hearsay("run", half, "--out", tmp_path / "run", "--anyway", "--json") == 0
     capsys.readouterr()
+    assert hearsay("plan", half, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["budget_left"] == pytest.approx(0.5, abs=1e-3)
+    assert hearsay("plan", desk / "hearsay.yaml") == 0 and "will be refused" in capsys.readouterr().out
     privacy, data = {"corpus": "tiny", "spend": 0.5, "unit": "record"}, {"public": str(public_of_no_record(desk))}
     record = variant(desk, privacy=privacy, data=data)
     _refused(capsys, 3, "run", record, "--out", tmp_path / "b", "--anyway", says="one unit")

@@ -30,7 +30,7 @@ def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
         return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
-        f"{text}; above {UPDATES_DROWN} nobody has seen updates work. Need at most {fewer:,} dimensions (a smaller "
+        f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (a smaller "
         "adapter.rank or adapter.blocks), more units, a larger epsilon, or recipe hellinger"
     )
 
@@ -73,9 +73,11 @@ def suits(request: Request, mu: float) -> str:
         return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
     best = max(1, round(request.sentences / GOOD_SENTENCES))
     least = math.ceil(math.sqrt(ENOUGH_TOKENS * 8) / mu)
-    if request.units is not None:
-        best, least = min(best, request.units), min(least, request.units)
-    count = max(best, least)
+    if request.units is not None and least > request.units:
+        return (
+            f"none: {request.units:,} units are too few at this budget; need {least:,} for answers, or a larger epsilon"
+        )
+    count = max(best if request.units is None else min(best, request.units), least)
     return f"hellinger with about {count:,} teachers ({request.sentences / count:.0f} sentences each)"
 
 

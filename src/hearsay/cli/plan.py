@@ -52,12 +52,15 @@ def plan(
     made = plans.make(dataclasses.replace(base, **flags))
     for warning in made.warnings:
         warn(warning)
-    cost = _cost(settings, config, flags)
+    cost, left = _cost(settings, config, flags), _left(settings)
     if as_json:
-        print_json(made.to_json() | {key: value for key, value in cost.items() if key != "said"})
+        told = {key: value for key, value in cost.items() if key != "said"}
+        print_json(made.to_json() | told | {"budget_left": left})
     else:
         _show(made)
         print(f"{'time':>17}  {cost['said']}")
+        if settings is not None and left is not None:
+            print(f"{'ledger':>17}  {_told(left, settings.privacy.spend)}")
 
 
 def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +78,26 @@ def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str
     said = f"about {told.seconds:,.0f} s on {found.device} ({parts}), {told.memory_gib:.1f} GiB"
     stages = {stage: round(seconds, 2) for stage, seconds in told.stages.items()}
     return {"seconds": round(told.seconds, 1), "memory_gib": round(told.memory_gib, 2), "stages": stages, "said": said}
+
+
+def _left(settings: Any) -> float | None:
+    """Of the corpus's whole budget, if its ledger was begun: a plan is made for a fresh one."""
+    from hearsay.accounting import identity
+
+    if settings is None or not (path := identity.ledger_path(settings.privacy.corpus)).exists():
+        return None
+    from hearsay.accounting.ledger import Ledger
+
+    ledger = Ledger.open(path)
+    try:
+        return ledger.budget.left(ledger.account().spent)
+    finally:
+        ledger.close()
+
+
+def _told(left: float, spend: float) -> str:
+    said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
+    return said if left >= spend else f"{said}; a new run that asks for {spend:.0%} of it will be refused"
 
 
 def _labelled(config: Path, flags: set[str]) -> bool:
