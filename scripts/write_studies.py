@@ -44,13 +44,16 @@ At epsilon 3 updates have the lowest mean on both corpora: they closed {dialogue
 apart), which keeps a part of its budget for a round of answers by teachers restarted from the student. The answers
 brought nothing: before and after that round the perplexity was {rounds} on dialogues and {rounds_speakers} on speeches
 (all held-out rows; where both are the same, the held-out answers chose not to move at all). With half of the budget for
-answers `mixed` was worse on speeches (study `split`). So the whole budget is better spent on updates, the default.
+answers `mixed` was worse on speeches (one seed; study `split`). So nothing here speaks for answers after updates, and
+the default spends the whole budget on updates.
 
-DP-SGD by Opacus closed {opacus} and {opacus_speakers}: behind updates by {behind} and {behind_speakers} in ln
-perplexity, clearly on both, and before every recipe by answers. Rank and rate decide: at twice the chosen rate the
-rehearsal's student with 64 ranks was worse than the public model. Its gradients are clipped the same way (a test
-compares the sums); what updates have beside it are weights for coordinates from public text, other numbers of rounds
-and more trials.
+DP-SGD by Opacus closed {opacus} and {opacus_speakers}: at these settings behind updates by {behind} and
+{behind_speakers} in ln perplexity, clearly on both, and before every recipe by answers. Rank and rate decide: at twice
+the chosen rate the rehearsal's student with 64 ranks was worse than the public model. The best trials lie at the edge
+of their grids (the largest rank on dialogues, the lowest rate on both), so better ones may exist. Unit gradients are
+clipped the same way (a test compares the sums). What differs: DP-SGD trains both halves of an adapter, updates the
+outer ones only, over directions taken from public text and weighed by it; updates take every speaker in every round
+(DP-SGD half of them) and show more of a speaker's text, or more dialogues in more rounds; and they had more trials.
 """
 HEAD = """# Studies
 
@@ -75,8 +78,8 @@ lends prefixes only) and some twenty on the speeches of those who lend prefixes:
 of its lead is tuning. DP-SGD's rank and rate on dialogues are the best of nine, rehearsed on the dev split (below); on
 speeches they were seen on the very text of the figures (study `dpsgd`), which favours it, as does the split of `mixed`
 there. Ablations, filters and budgets share all other settings with the recipe they vary and were not tuned. A cell of
-the same settings in two tables is one cell, shown twice. Where a row has one seed there is no interval; a table that is
-missing here was not measured.
+the same settings in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice).
+Where a row has one seed there is no interval; a table or row that is missing here was not measured.
 """
 
 

@@ -253,6 +253,8 @@ def test_a_group_under_committed_samples() -> None:
 
     assert delta(found) <= 1e-6 < delta(found * 0.998)
     assert found < sampled.epsilon_of_group(Fraction(1, 4), 1, 2) < sampled.epsilon_of_group(Fraction(1, 4), 1, 40)
+    many = [sampled.epsilon_of_group(Fraction(0), 1, n) for n in (64, 65)]  # a bound in place of the seconds it takes
+    assert many[0] < many[1]
     whole = budget.make(
         3, 1e-6, schedule=(SubsampledGaussian(Fraction(1), Fraction(4)),)
     )  # each takes part: a Gaussian
@@ -296,6 +298,10 @@ def test_odds_hold_for_budgets_without_a_mu() -> None:
     steps = SubsampledGaussian(Fraction(1), Fraction(8), 16)  # rate 1: mu is exactly 1/2
     scheduled = odds.of(budget.Budget(3, 1e-6, Fraction(0), schedule=(steps,)), Fraction(0), 1)
     assert scheduled.guess_rate == pytest.approx(true.guess_rate, abs=1e-4)
+    assert scheduled.mu == pytest.approx(0.5, rel=1e-3)
+    drawn = budget.make(3, 1e-6, schedule=(SubsampledGaussian(Fraction(1, 50), Fraction(1), 200),))
+    told = odds.of(drawn, Fraction(0), 1)  # whoever takes its mu for a Gaussian's must not find a stronger promise
+    assert gaussian.epsilon_of(told.mu, 1e-6) >= drawn.epsilon_spent(Fraction(0), 1) * (1 - 1e-6)
     assert true.replace_epsilon < scheduled.replace_epsilon < 3 * true.replace_epsilon
     assert odds.of(renyi, Fraction(0), 0) == odds.Odds(0.0, 0.5, 0.0)
 

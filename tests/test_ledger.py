@@ -433,7 +433,11 @@ def test_the_statement_comes_from_the_ledger_and_rounds_up(tmp_path: Path) -> No
     assert made.to_json()["sentences"] == made.sentences()
     told = replace(made, guess_rate=0.62741, epsilon=2.71843).to_json()
     assert told["guess_percent"] == "62.8" and told["epsilon_told"] == "2.719"
-    assert statement._up(1.00004) == "1.001" and statement._up(2.9999999) == "3" and statement._up(0.0) == "0"
+    assert (
+        statement.rounded_up(1.00004) == "1.001"
+        and statement.rounded_up(2.9999999) == "3"
+        and statement.rounded_up(0.0) == "0"
+    )
 
 
 def test_verify_says_what_other_tools_rely_on(tmp_path: Path) -> None:

@@ -79,8 +79,9 @@ def answerable(
     try:
         identity.remember(ledger.id, ledger.path, sketch)
     except LedgerError:
+        unused = not begun and not ledger.charges()  # another process may have charged it meanwhile
         ledger.close()
-        if not begun:  # a ledger that nothing was charged to must not stay beside the one that counts
+        if unused:  # it must not stay beside the one that counts
             run.ledger.unlink()
         raise
     if check:

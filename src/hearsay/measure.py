@@ -19,7 +19,7 @@ from hearsay.baselines.unprotected import FILE as PRIVATE_FILE
 from hearsay.baselines.unprotected import Training, blacklist, known_secrets, private_adapter
 from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput
-from hearsay.evaluate.phrases import phrase_table, reach, shards
+from hearsay.evaluate.phrases import Counted, phrase_table, reach, shards
 from hearsay.evaluate.text import Scores, gap_closed, score
 from hearsay.lm import LanguageModel
 from hearsay.private.shards import is_finished, open_partition
@@ -116,8 +116,12 @@ def _phrases(config: Config, run: Run, base: LanguageModel) -> dict[str, Any] | 
     if ledger.budget.filter == "renyi":  # has no figure for several units together
         return None
     partition = _partition(config, run, base)
-    holders = (sentences for _, sentences in by_unit(partition)) if config.share_of_updates else shards(partition)
-    return phrase_table(reach(base, holders, secrets(config)), ledger).to_json()
+    # Other runs have other teachers, and updates none: there two units of one teacher here are two.
+    counted: Counted = "units"
+    if not config.share_of_updates and all(charge.run == run.id for charge in ledger.charges()):
+        counted = "teachers"
+    holders = shards(partition) if counted == "teachers" else (sentences for _, sentences in by_unit(partition))
+    return phrase_table(reach(base, holders, secrets(config)), ledger, counted).to_json()
 
 
 def secrets(config: Budgeted) -> list[str]:

@@ -26,6 +26,8 @@ SAMPLER_ERROR = Fraction(1, 2**200)  # per coordinate, in total variation; prove
 MOST_COORDINATES = 2**40  # of one corpus, over all its answers
 ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512)
 
+LARGEST_GROUP = 64  # whose loss distribution is worth its seconds
+
 Filter = Literal["gaussian", "renyi"]
 
 
@@ -78,6 +80,9 @@ class Budget:
         mu = gaussian.group(math.sqrt(float(spent)) * (1 + gaussian.GUARD), size)
         if not scheduled:
             return gaussian.epsilon_of(mu, main_delta(self.delta)) if spent else 0.0
+        if size > LARGEST_GROUP:  # as if each took part in every step: looser, at once
+            everybody = gaussian.group(costs.mu_of_everybody(self.schedule), size)
+            return gaussian.epsilon_of(math.hypot(mu, everybody), main_delta(self.delta))
         interval = 1e-3 * size  # coarser for more of them: right to four digits, and rounded up
         loss = beside(costs.compose_group(self.schedule, size, interval), mu, interval)
         return float(loss.get_epsilon_for_delta(main_delta(self.delta))) * (1 + gaussian.GUARD)

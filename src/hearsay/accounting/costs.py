@@ -174,10 +174,7 @@ def compose_group(events: Sequence[Event], size: int, interval: float) -> Any:
     from scipy.stats import binom
 
     parts = []
-    for event, n in Counter(events).items():
-        check(event)
-        if not isinstance(event, SubsampledGaussian):
-            raise BudgetError(f"of several units together only samples are told, not {event}")
+    for event, n in Counter(_samples(events)).items():
         chances = binom.pmf(range(size + 1), size, float(event.rate))
         one = plds.from_mixture_gaussian_mechanism(
             float(event.noise_multiplier), range(size + 1), chances / chances.sum(),
@@ -185,6 +182,19 @@ def compose_group(events: Sequence[Event], size: int, interval: float) -> Any:
         )  # fmt: skip
         parts.append(one.self_compose(n * event.steps))
     return reduce(lambda left, right: left.compose(right), parts)
+
+
+def mu_of_everybody(events: Sequence[Event]) -> float:
+    """Of one unit that takes part in every step of these samples: what a sample can cost at most; rounded up."""
+    steps = sum((event.steps / event.noise_multiplier**2 for event in _samples(events)), Fraction(0))
+    return math.sqrt(steps) * (1 + gaussian.GUARD)
+
+
+def _samples(events: Sequence[Event]) -> list[SubsampledGaussian]:
+    found = [event for event in events if isinstance(event, SubsampledGaussian)]
+    if len(found) < len(events):
+        raise BudgetError("of several units together only samples are told; this schedule holds other mechanisms")
+    return found
 
 
 def compose(events: list[Event], interval: float = 1e-4, *, optimistic: bool = False) -> Any:

@@ -21,7 +21,7 @@ LARGEST = 600.0  # an epsilon beyond this has no odds worth telling, and e^epsil
 
 @dataclass(frozen=True)
 class Odds:
-    mu: float  # exact for Gaussians; else the Gaussian with the same guess rate
+    mu: float  # exact for Gaussians; else the least one whose guess rate and whose epsilon at delta are no smaller
     guess_rate: float
     replace_epsilon: float
 
@@ -35,7 +35,10 @@ def of(budget: Budget, spent: Fraction, scheduled: int) -> Odds:
         return Odds(mu, gaussian.guess_rate(mu), twice)
     curve, most = _curve(budget, spent, scheduled)
     rate = min(1.0, (1 + min(most, *(_variation(eps, curve(eps)) for eps in _grid()))) / 2 * (1 + gaussian.GUARD))
-    return Odds(2 * normal.quantile(min(rate, 1 - 1e-16)), rate, _replace(curve, main_delta(budget.delta)))
+    by_rate = 2 * normal.quantile(min(rate, 1 - 1e-16))
+    epsilon = budget.epsilon_spent(spent, scheduled)
+    by_epsilon = gaussian.mu_of(epsilon, budget.delta) if epsilon else 0.0
+    return Odds(max(by_rate, by_epsilon), rate, _replace(curve, main_delta(budget.delta)))
 
 
 def _curve(budget: Budget, spent: Fraction, scheduled: int) -> tuple[Callable[[float], float], float]:

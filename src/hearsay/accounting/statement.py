@@ -45,7 +45,7 @@ class Statement:
             **asdict(self),
             "sentences": self.sentences(),
             "guess_percent": self.guess_percent,
-            "epsilon_told": _up(self.epsilon),
+            "epsilon_told": rounded_up(self.epsilon),
         }
 
     @property
@@ -57,13 +57,13 @@ class Statement:
         return [
             f"Protected is every {who} in the corpus {self.corpus!r}, with everything that {who} contributed to it.",
             "It holds against anyone who sees what was released, whatever they know and however much they compute.",
-            f"The guarantee is ({_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or removing one "
-            f"{who}, over all releases from this corpus so far ({self.charges}) (the corpus may spend up to epsilon "
-            f"{self.budget_epsilon:g}).",
+            f"The guarantee is ({rounded_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or "
+            f"removing one {who}, over all releases from this corpus so far ({self.charges}) (the corpus may spend up "
+            f"to epsilon {self.budget_epsilon:g}).",
             f"In odds: an attacker who must guess whether a given {who} is in the corpus, at 50:50, is right at most "
             f"{self.guess_percent}% of the time.",
             f"Replacing one {who} by another, instead of adding or removing, corresponds to epsilon "
-            f"{_up(self.replace_epsilon)}.",
+            f"{rounded_up(self.replace_epsilon)}.",
             *(["RESEARCH LEDGER: the same corpus was used under other budgets; not a production guarantee."]
               if self.research else []),
             *(["RESEARCH NOISE: some of it was drawn by a library in ordinary floats, which is not proven to keep this "
@@ -71,7 +71,7 @@ class Statement:
         ]  # fmt: skip
 
 
-def _up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Four digits, rounded up: a promise in prose must not be stronger than the one in the ledger."""
     if not value or not math.isfinite(value):
         return f"{value:g}"
@@ -93,7 +93,7 @@ def make(ledger: Ledger) -> Statement:
         budget_epsilon=budget.epsilon,
         guess_rate=found.guess_rate,
         replace_epsilon=found.replace_epsilon,
-        accountant=budget.filter,
+        accountant=budget.filter + (" beside committed samples (loss distributions)" if account.scheduled else ""),
         charges=len(ledger.charges()),
         research=ledger.research,
         research_noise=any(charge.noise.startswith("research") for charge in ledger.charges()),

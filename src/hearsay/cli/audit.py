@@ -77,6 +77,8 @@ def _show(found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from hearsay.accounting.statement import rounded_up
+
     table = Table("attack", found["target"], "95%", "eps ≥", "not private", box=box.SIMPLE_HEAD)
     table.columns[0].no_wrap = True
     for name, body in found["attacks"].items():
@@ -90,7 +92,7 @@ def _show(found: dict[str, Any]) -> None:
             print(f"{name}: {body['sentence']}")
     claimed = found["epsilon_claimed"]
     if claimed is not None:
-        print(f"promise    epsilon {claimed:.3g}: AUC at most {found['auc_allowed']:.3f}; "
+        print(f"promise    epsilon {rounded_up(claimed)}: AUC at most {found['auc_allowed']:.3f}; "
               f"{'no attack exceeds it' if found['ok'] else 'BROKEN'}")  # fmt: skip
 
 

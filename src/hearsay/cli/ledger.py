@@ -44,8 +44,10 @@ def _table(body: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    print(f"corpus {body['corpus']!r}: epsilon {body['spent_epsilon']:.4g} of {body['epsilon']:g} spent at delta "
-          f"{body['delta']:g}; {body['left']:.1%} of the budget is left")  # fmt: skip
+    from hearsay.accounting.statement import rounded_up
+
+    spent = f"epsilon {rounded_up(body['spent_epsilon'])} of {body['epsilon']:g} spent at delta {body['delta']:g}"
+    print(f"corpus {body['corpus']!r}: {spent}; {body['left']:.1%} of the budget is left")
     table = Table("row", "run", "purpose", "event", "queries", "share of budget")
     for charge in body["charges"]:
         share = f"{charge['share']:.2%}" + (", committed at first" if charge["committed"] else "")
@@ -76,8 +78,10 @@ def verify(where: Where = None, as_json: Json = False) -> None:
 
 
 def _print_verdict(verdict: Any) -> None:
+    from hearsay.accounting.statement import rounded_up
+
     second = verdict.second_opinion
-    print(f"epsilon {verdict.epsilon:.6g} of {verdict.budget_epsilon:g} at delta {verdict.delta:g}; "
+    print(f"epsilon {rounded_up(verdict.epsilon)} of {verdict.budget_epsilon:g} at delta {verdict.delta:g}; "
           f"second accountant ({second['accountant']}): {second['epsilon']:.6g}")  # fmt: skip
     print(f"{verdict.charges} charges, {verdict.answers} answers, {verdict.runs} runs, chain {verdict.chain}")
     for folder in verdict.unchecked:

@@ -1,5 +1,8 @@
-"""The exact epsilon of each secret phrase: how many teachers it reaches (by updates: how many units), and what that
-costs. Owner's eyes only.
+"""The exact epsilon of each secret phrase: how many it reaches, and what they cost together. Owner's eyes only.
+
+By answers of one run a phrase reaches teachers, and the figure covers whatever its writers might have said instead. By
+updates, or where the ledger holds other runs too, it reaches units, and the figure is for all of them as if they had
+never been there (a unit that stays and says something else is two changes: `replace_epsilon` of the statement).
 
 How many a phrase reaches is itself private, and an average over phrases is no guarantee: the promise is the
 unit's. This table is for seeing how far phrases that several people share lie from it.
@@ -8,7 +11,7 @@ unit's. This table is for seeing how far phrases that several people share lie f
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,8 @@ from numpy.typing import NDArray
 from hearsay.accounting.ledger import Ledger
 from hearsay.lm import LanguageModel, decode
 from hearsay.private.shards import Partition
+
+Counted = Literal["teachers", "units"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class PhraseTable:
     smallest: float
     largest: float
     share_below_mean: float
-    by_teachers: dict[int, tuple[int, float]]  # teachers (by updates: units) reached -> (phrases, exact epsilon)
+    counted: Counted
+    by_teachers: dict[int, tuple[int, float]]  # teachers (or units) reached -> (phrases, exact epsilon)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,7 +56,7 @@ def shards(partition: Partition) -> Iterable[Sequence[NDArray[np.integer]]]:
     return (list(partition.shard(m)) for m in range(partition.settings.shards))
 
 
-def phrase_table(reached: dict[str, int], ledger: Ledger) -> PhraseTable:
+def phrase_table(reached: dict[str, int], ledger: Ledger, counted: Counted) -> PhraseTable:
     account = ledger.account()
     counts = [n for n in reached.values() if n]
     exact = {n: ledger.budget.epsilon_of_group(account.spent, account.scheduled, n) for n in set(counts)}
@@ -63,5 +69,6 @@ def phrase_table(reached: dict[str, int], ledger: Ledger) -> PhraseTable:
         smallest=min(values, default=0.0),
         largest=max(values, default=0.0),
         share_below_mean=sum(value <= mean * (1 + 1e-9) for value in values) / len(values) if values else 0.0,
+        counted=counted,
         by_teachers={n: (counts.count(n), exact[n]) for n in sorted(exact)},
     )

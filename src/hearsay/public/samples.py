@@ -9,7 +9,7 @@ import torch
 
 from hearsay import lm as models
 from hearsay.lm import LanguageModel
-from hearsay.run import Run, write_text
+from hearsay.run import Run, forget_time, write_text
 
 FILE = "completions.json"
 SHOWN = 6
@@ -21,6 +21,7 @@ def write(run: Run, public: LanguageModel, prefixes: list[list[int]], seed: int)
     sides = zip(models.decode(public, shown), _said(public, shown, seed), _said(student, shown, seed), strict=True)
     rows = [{"prefix": prefix, "public": one, "student": other} for prefix, one, other in sides]
     write_text(run.release / FILE, json.dumps({"rows": rows}, indent=1))
+    forget_time(run.release / FILE)
 
 
 def _said(lm: LanguageModel, prefixes: list[list[int]], seed: int) -> list[str]:

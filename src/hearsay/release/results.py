@@ -15,6 +15,7 @@ from hearsay.disk import sync
 from hearsay.errors import LedgerError
 from hearsay.release import door as doors
 from hearsay.release.door import Door
+from hearsay.run import forget_time
 
 ONLY = "it was paid for once and is not made again: restore it from a backup, or begin a new run, which pays anew"
 
@@ -59,6 +60,7 @@ def _hand_over(door: Door, charge: Charge, bound: str) -> None:
         raise LedgerError(f"the trained result in private/ is not the one bound to row {charge.row}; {ONLY}")
     with doors.in_words(door.folder):
         outside.parent.mkdir(parents=True, exist_ok=True)
+        forget_time(inside)
         inside.replace(outside)
         sync(outside.parent)
     doors.reached("released")

@@ -12,7 +12,7 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.errors import BadInput
 from hearsay.public.cards import render
 from hearsay.report import owner, released
-from hearsay.run import Run, write_text
+from hearsay.run import Run, forget_time, write_text
 
 FILE, SHAREABLE = "report.html", "report-shareable.html"
 STYLES = ("colours.css", "document.css", "report.css")
@@ -23,6 +23,8 @@ def write(run: Run, *, shareable: bool = False, others: Sequence[Run] = (), out:
     target = out or (run.release / SHAREABLE if shareable else run.internal / FILE)
     try:
         write_text(target, html(run, shareable=shareable, others=others))
+        if shareable:
+            forget_time(target)
     except OSError as error:
         raise BadInput(f"cannot write {target}: {error.strerror}; name another with --out") from error
     return target
