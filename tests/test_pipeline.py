@@ -108,6 +108,11 @@ def test_run_evaluate_generate_verify_report_forget(
     for name in ("public", "public_pseudo", "student", "private"):
         assert {"ppl", "bleu1", "bleu2", "bleu3", "bleu4", "name_leak_rate"} <= found[name].keys()
     assert "gap_closed" in found and found["phrases"]["largest"] <= 3 + 1e-6
+    assert found["phrases"]["counted"] == "teachers"
+    assert hearsay("report", out, "--shareable") == 0
+    capsys.readouterr()
+    handed_on = [path for path in (out / "release").rglob("*") if path.is_file()]
+    assert {path.stat().st_mtime for path in handed_on} == {runs.NO_TIME}, "a file tells when it was made"
     assert hearsay("generate", out, "--prefix", "hello, i would", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["completion"]
     assert hearsay("forget", out) == 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import TinyDemo
+from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.report import figures, look, owner, page, released
 from hearsay.run import Run, open_run
@@ -106,6 +107,14 @@ def _counts(demo: TinyDemo) -> dict[str, float]:
         "perplexity": round(demo.found["student"]["ppl"], 1),
         "tokens": demo.found["student"]["tokens"],
     }
+
+
+def test_under_committed_samples_a_phrase_costs_what_its_writers_do(tiny_demo: TinyDemo, run: Run) -> None:
+    told, ledger = tiny_demo.found["phrases"], Ledger.open(run.ledger)
+    assert ledger.budget.schedule, "the demo is meant to draw samples"
+    assert told["found"] and told["counted"] == "units"
+    assert told["smallest"] == pytest.approx(statement.make(ledger).epsilon) and told["smallest"] > 1
+    assert "as if they had never been there" in page.html(run)
 
 
 # --- the owner's edition --------------------------------------------------------------------------------------------
