@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,13 @@ from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import pipeline
 from hearsay import run as runs
-from hearsay.accounting import identity, verify
+from hearsay.accounting import budget, identity, verify
+from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.cli.main import main
 from hearsay.demo.airline import write_corpus
-from hearsay.evaluate.phrases import reach
+from hearsay.evaluate.phrases import phrase_table, reach
 from hearsay.lm import LanguageModel
 from hearsay.release import door
 from hearsay.release.noise import Ints
@@ -368,3 +370,12 @@ def test_a_phrase_is_counted_by_who_holds_it(tiny_gpt2: LanguageModel) -> None:
         "oslo": 2, "near oslo": 1, "one bag": 1, "slo": 0, "paris": 0,
     }  # fmt: skip
     assert reach(tiny_gpt2, [units[0] + units[1]], ["oslo"]) == {"oslo": 1}
+
+
+def test_a_phrase_under_committed_samples_is_not_free() -> None:
+    """Nothing is spent there besides what the first row committed."""
+    sampled = budget.make(3, 1e-6, schedule=(SubsampledGaussian(Fraction(1, 50), Fraction(1), 100),))
+    ledger: Any = SimpleNamespace(budget=sampled, account=lambda: SimpleNamespace(spent=Fraction(0), scheduled=1))
+    told = phrase_table({"a name": 1, "a rumour": 3, "nowhere": 0}, ledger, "units")
+    assert told.smallest == sampled.epsilon_spent(Fraction(0), 1) > 1 and told.largest > 2 * told.smallest
+    assert (told.phrases, told.found) == (3, 2) and set(told.by_teachers) == {1, 3}
