@@ -359,6 +359,8 @@ def test_plan_says_noise_tokens_and_why() -> None:
     assert plan.make(plan.Request(queries=10**6)).effective_tokens == pytest.approx(
         plan.make(plan.Request(queries=10)).effective_tokens, rel=1e-4
     )
+    tenth = plan.make(plan.Request(teachers=437, spend=0.01))
+    assert tenth.noise_std_sum == pytest.approx(10 * hellinger.noise_std_sum, rel=1e-4) and not tenth.feasible
     assert "declared" not in plan.make(plan.Request(units=9000, sentences=600_000)).suits
     few = plan.make(
         plan.Request(teachers=100, units=400, sentences=60_000)

@@ -147,6 +147,13 @@ def test_doctor_checks_the_machine_and_a_config(hearsay: Any, tmp_path: Path) ->
     assert _files(tmp_path) == {"hearsay.yaml", "private.jsonl", "public.jsonl"}
 
 
+@pytest.mark.parametrize(("model", "sign"), [("embedded", "✓"), ("./nosuch", "✗"), (".", "✗"), ("someone/model", "✓")])
+def test_doctor_looks_for_the_model(hearsay: Any, tmp_path: Path, model: str, sign: str) -> None:
+    config = _config(tmp_path)
+    config.write_text(config.read_text() + f"\nmodel: {model}\n")
+    assert f"{sign} model" in hearsay("doctor", config).out
+
+
 # --- the ledger's verbs ---------------------------------------------------------------------------------------------
 
 

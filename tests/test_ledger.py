@@ -392,6 +392,16 @@ def test_the_same_people_are_known_under_another_name(tmp_path: Path, first: int
         identity.remember("two", tmp_path / "two.sqlite", _sketch(first, count))
 
 
+def test_a_small_part_of_a_corpus_is_known(tmp_path: Path) -> None:
+    from hearsay.private import corpus
+
+    assert identity.SKETCH_SIZE == corpus.SKETCH_SIZE
+    identity.remember("one", tmp_path / "one.sqlite", _sketch(0, 4000))
+    for first in range(0, 4000, 500):
+        with pytest.raises(LedgerError, match="already charged"):
+            identity.remember("two", tmp_path / "two.sqlite", _sketch(first, 25))
+
+
 def test_growing_step_by_step_does_not_hide_the_beginning(tmp_path: Path) -> None:
     for count in (500, 4000, 32000):
         identity.remember("one", tmp_path / "one.sqlite", _sketch(0, count))

@@ -117,6 +117,8 @@ def test_run_evaluate_generate_verify_report_forget(
     assert {path.stat().st_mtime for path in handed_on} == {runs.NO_TIME}, "a file tells when it was made"
     assert hearsay("generate", out, "--prefix", "hello, i would", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["completion"]
+    for flags in (("--tokens", 5000), ("--tokens", -3), ("--temperature", -1)):
+        _refused(capsys, 2, "generate", out, "--prefix", "hello", *flags, says="--tokens")
     assert hearsay("forget", out) == 0
     assert not (out / "private").exists() and (out / "forgotten.json").exists()
     assert hearsay("ledger", "verify", out) == 0
@@ -331,6 +333,21 @@ def test_other_settings_in_the_same_directory_are_refused(
     _refused(capsys, 3, "run", epsilon, "--out", tmp_path / "b", "--anyway", says="one budget")
 
 
+def test_people_who_were_trained_on_are_not_held_out(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed_up = desk / "mixed-up.jsonl"
+    rows = (desk / "private.jsonl").read_text().splitlines()
+    mixed_up.write_text((desk / "holdout.jsonl").read_text() + rows[-1] + "\n")
+    overlapping = variant(desk, data={"holdout": str(mixed_up)})
+    _refused(capsys, 2, "run", overlapping, "--out", tmp_path / "run", "--anyway", says="data.holdout belong")
+    assert not identity.ledger_path("tiny").exists()
+    nameless = desk / "nameless.jsonl"  # says nobody's name: nothing to compare, and nothing that a run needs
+    nameless.write_text(json.dumps({"text": json.loads(rows[0])["text"]}) + "\n")
+    whose = variant(desk, data={"holdout": str(nameless)})
+    assert hearsay("run", whose, "--out", tmp_path / "whose", "--anyway", "--json") == 0
+
+
 def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
     desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,6 +358,8 @@ def test_a_ledger_that_promises_to_users_takes_no_run_by_record(
     assert hearsay("plan", half, "--json") == 0
     assert json.loads(capsys.readouterr().out)["budget_left"] == pytest.approx(0.5, abs=1e-3)
     assert hearsay("plan", desk / "hearsay.yaml") == 0 and "will be refused" in capsys.readouterr().out
+    assert hearsay("plan", variant(desk, privacy={"corpus": "tiny", "epsilon": 50.0}), "--json") == 0
+    assert "begun with epsilon 3" in json.loads(capsys.readouterr().out)["refused"]
     privacy, data = {"corpus": "tiny", "spend": 0.5, "unit": "record"}, {"public": str(public_of_no_record(desk))}
     record = variant(desk, privacy=privacy, data=data)
     _refused(capsys, 3, "run", record, "--out", tmp_path / "b", "--anyway", says="one unit")

@@ -480,6 +480,19 @@ def test_a_sample_that_was_not_committed_is_refused(
         Ledger.open(runs.open_run(tmp_path / "two").ledger).budget.cost(SubsampledGaussian(Fraction(1, 2), Fraction(1)))
 
 
+def test_a_schedule_pays_for_one_run_and_says_so_before_anything_is_read(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = _variant(desk, "half", ask={"recipe": "updates"}, updates={"sample": 0.5}, privacy={"spend": 0.5})
+    assert hearsay("run", settings, "--out", tmp_path / "one", "--anyway", "--json") == 0
+    assert hearsay("run", settings, "--out", tmp_path / "one", "--anyway", "--json") == 0  # its own: nothing is new
+    capsys.readouterr()
+    assert hearsay("run", settings, "--out", tmp_path / "two", "--anyway") == 3
+    assert "set updates.sample to 1" in capsys.readouterr().err
+    assert not (tmp_path / "two" / "private" / "shards").exists()
+    assert hearsay("plan", settings) == 0 and "set updates.sample to 1" in capsys.readouterr().out
+
+
 def test_after_a_committed_sample_nothing_is_left(
     desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

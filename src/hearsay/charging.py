@@ -16,6 +16,10 @@ from hearsay.errors import BadInput, BudgetError, LedgerError
 from hearsay.release.updates import full_scale, sampled_scale
 from hearsay.run import Run, run_around
 
+NO_SAMPLES = (
+    "the ledger of {corpus!r} has no committed rounds of sampled updates for this run: they are committed once, before "
+    "the first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
+)
 CRUMB = 0.01  # of a budget: less than this, left over by rounding, teaches nothing
 
 
@@ -104,6 +108,19 @@ def check_origin(model: str, run: Run) -> None:
         raise BadInput(f"{model} lies in a run directory but not in its release/: no guarantee covers it; name another")
 
 
+def refuse_early(config: Config, run: Run, *, all_committed: bool) -> None:
+    """What the ledger will refuse, it refuses before any private text is read and shards lie about."""
+    if not run.ledger.exists():
+        return
+    ledger = open_ledger(config, run.ledger)
+    try:
+        if config.baseline is None:  # what is charged whole is looked at there
+            check_left(config, ledger, run.id, all_committed=all_committed)
+            check_samples(config, ledger, run.id)
+    finally:
+        ledger.close()
+
+
 def check_left(config: Budgeted, ledger: Ledger, run_id: str, *, all_committed: bool = False) -> None:
     """Refuses before anything is trained in vain; the charge itself is checked, exactly, by the ledger.
 
@@ -129,6 +146,13 @@ def check_left(config: Budgeted, ledger: Ledger, run_id: str, *, all_committed: 
         )
 
 
+def check_samples(config: Config, ledger: Ledger, run_id: str) -> None:
+    """A committed schedule is drawn on by one run: another one's samples have nothing that pays for them."""
+    taken = any(c.run != run_id and c.event in ledger.budget.schedule for c in ledger.charges())
+    if config.share_of_updates and config.update_rate < 1 and (taken or not ledger.budget.schedule):
+        raise BudgetError(NO_SAMPLES.format(corpus=ledger.corpus_name))
+
+
 def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
     """What must stand in a new ledger's first row: Poisson samples, which no filter takes later."""
     if config.baseline is not None:
@@ -149,10 +173,7 @@ def update_scale(config: Config, ledger: Ledger, width: int) -> Fraction:
         return full_scale(part_of_budget(config, ledger, config.share_of_updates) / settings.rounds - UNIT)
     wanted = committed(config, width)
     if not set(wanted) <= set(ledger.budget.schedule):
-        raise BudgetError(
-            f"the ledger of {ledger.corpus_name!r} did not commit to these rounds of sampled updates before its first "
-            "answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
-        )
+        raise BudgetError(NO_SAMPLES.format(corpus=ledger.corpus_name))
     return sampled_scale(wanted[0])
 
 

@@ -113,6 +113,7 @@ class Config(Section):
             noise=self.ask.noise,
             rounds=self.updates.rounds,
             share=self.updates.share,
+            spend=self.privacy.spend,
             dimensions=dimensions.of_outputs(self.model, self.adapter.rank, self.adapter.blocks),
         )
 

@@ -10,6 +10,7 @@ returning it.
 """
 
 import shutil
+import sys
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -94,6 +95,11 @@ def _check(lm: LanguageModel) -> None:
 
 def end_id(lm: LanguageModel) -> int:
     return int(lm.tokenizer.eos_token_id)
+
+
+def context(lm: LanguageModel) -> int:
+    """How many tokens the model reads at most; a model that sets no limit reads any number."""
+    return int(getattr(lm.model.config, "max_position_embeddings", None) or sys.maxsize)
 
 
 def start_id(lm: LanguageModel) -> int | None:

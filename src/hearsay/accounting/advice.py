@@ -31,7 +31,7 @@ def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
         f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (a smaller "
-        "adapter.rank or adapter.blocks), more units, a larger epsilon, or recipe hellinger"
+        f"adapter.rank or adapter.blocks), more units, or a larger epsilon; what suits: {suits(request, mu)}"
     )
 
 

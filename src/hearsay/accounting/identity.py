@@ -21,7 +21,7 @@ from typing import Any
 
 from hearsay.errors import BadInput, LedgerError
 
-SKETCH_SIZE = 64  # as in private/corpus.py, which this room may not import
+SKETCH_SIZE = 2**14  # as in private/corpus.py, which this room may not import (a test compares)
 SHARED_PART = 4  # one in four: different corpora of one company may share some people
 
 
@@ -141,7 +141,8 @@ def same_people(one: list[str], two: list[str]) -> bool:
     """Whether the smaller of two corpora shares a quarter of its units with the other, told from their sketches.
 
     A sketch holds the smallest hashes. Up to the smaller of the two largest ones both lists are complete, so there a
-    corpus that only grew still has every hash of the old one, however few of the old sketch's 64 are left.
+    corpus that only grew still has every hash of the old one, however few of the old sketch's are left. Of a corpus
+    with more units than a sketch holds, a small part may have no hash in it and go unseen.
     """
     ends = [max(sketch) for sketch in (one, two) if len(sketch) >= SKETCH_SIZE]
     end = min(ends, default="g")  # after every hexadecimal digit

@@ -42,6 +42,7 @@ class Plan:
     noise_over_clip: float | None  # updates: the length of a run's noise, in clips
     feasible: bool
     why: str
+    spend: float
     suits: str
     warnings: tuple[str, ...] = field(default=())
 
@@ -86,12 +87,13 @@ def make(request: Request) -> Plan:
     bound = UNIT_BALL if updates else bound_for(request)
     slots, queries = (request.units or 1, request.rounds) if updates else (request.teachers, request.queries)
     part = 1 - request.share_of_updates * (not updates)
-    each = (1, Fraction(mu) ** 2 / queries) if updates else (queries, Fraction(mu) ** 2 * Fraction(part))
+    spent = mu * math.sqrt(request.spend)
+    each = (1, Fraction(spent) ** 2 / queries) if updates else (queries, Fraction(spent) ** 2 * Fraction(part))
     scale = scale_for(bound, *each, request.noise)
     std = float(scale) / STEPS * (math.sqrt(2) if request.noise == "laplace" else 1)
     per_teacher = request.sentences / slots if request.sentences and not updates else None
     tokens = effective_tokens(request, queries, std / slots)
-    feasible, why = _judged(request, mu, tokens, std / slots, per_teacher)
+    feasible, why = _judged(request, spent, tokens, std / slots, per_teacher)
     return Plan(
         mu=mu,
         epsilon=request.epsilon,
@@ -108,10 +110,11 @@ def make(request: Request) -> Plan:
         noise_std_mean=std / slots,
         effective_tokens=tokens,
         sentences_per_teacher=per_teacher,
-        noise_over_clip=advice.noise_over_clip(request, mu) if request.share_of_updates else None,
+        noise_over_clip=advice.noise_over_clip(request, spent) if request.share_of_updates else None,
         feasible=feasible,
         why=why,
-        suits=advice.suits(request, mu),
+        spend=request.spend,
+        suits=advice.suits(request, spent),
         warnings=tuple(advice.warnings(request)),
     )
 

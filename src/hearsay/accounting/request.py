@@ -28,6 +28,7 @@ class Request:
     noise: Literal["gaussian", "laplace"] = "gaussian"
     rounds: int = 60  # of updates
     share: float = 0.8  # mixed: of the budget, for updates
+    spend: float = 1.0  # of the budget, by this run
     dimensions: int = 50_000  # numbers that updates move: they decide how large the noise is as a whole
 
     @property

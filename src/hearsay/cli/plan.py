@@ -52,15 +52,17 @@ def plan(
     made = plans.make(dataclasses.replace(base, **flags))
     for warning in made.warnings:
         warn(warning)
-    cost, left = _cost(settings, config, flags), _left(settings)
+    cost = _cost(settings, config, flags)
+    left, refused = _left(settings)
     if as_json:
         told = {key: value for key, value in cost.items() if key != "said"}
-        print_json(made.to_json() | told | {"budget_left": left})
+        print_json(made.to_json() | told | {"budget_left": left, "refused": refused})
     else:
         _show(made)
         print(f"{'time':>17}  {cost['said']}")
-        if settings is not None and left is not None:
-            print(f"{'ledger':>17}  {_told(left, settings.privacy.spend)}")
+        if left is not None:
+            said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
+            print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
 
 
 def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -80,24 +82,28 @@ def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str
     return {"seconds": round(told.seconds, 1), "memory_gib": round(told.memory_gib, 2), "stages": stages, "said": said}
 
 
-def _left(settings: Any) -> float | None:
-    """Of the corpus's whole budget, if its ledger was begun: a plan is made for a fresh one."""
+def _left(settings: Any) -> tuple[float | None, str | None]:
+    """Of the corpus's whole budget, if its ledger was begun, and why it would refuse a new run of this config."""
     from hearsay.accounting import identity
 
     if settings is None or not (path := identity.ledger_path(settings.privacy.corpus)).exists():
-        return None
+        return None, None
     from hearsay.accounting.ledger import Ledger
 
     ledger = Ledger.open(path)
     try:
-        return ledger.budget.left(ledger.account().spent)
+        budget, left = ledger.budget, ledger.budget.left(ledger.account().spent)
+        charged, sampled = bool(ledger.charges()), settings.share_of_updates and settings.update_rate < 1
     finally:
         ledger.close()
-
-
-def _told(left: float, spend: float) -> str:
-    said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
-    return said if left >= spend else f"{said}; a new run that asks for {spend:.0%} of it will be refused"
+    wanted = settings.privacy
+    if (budget.epsilon, budget.delta) != (wanted.epsilon, wanted.delta):
+        return left, f"the ledger was begun with epsilon {budget.epsilon:g}, delta {budget.delta:g}"
+    if left < wanted.spend * (1 - 1e-6) and not (sampled and not charged):
+        return left, f"it asks for {wanted.spend:.0%} of the budget (privacy.spend)"
+    if sampled and (charged or not budget.schedule):
+        return left, "rounds of sampled updates are committed once, before the first answer; set updates.sample to 1"
+    return left, None
 
 
 def _labelled(config: Path, flags: set[str]) -> bool:
@@ -127,7 +133,8 @@ def _show(made: Any) -> None:
     rows = [
         (
             "guarantee",
-            f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}",
+            f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}"
+            + (f"; this run spends {made.spend:.1%} of it" if made.spend < 1 else ""),
         ),
         ("neighbours", made.adjacency),
         ("questions", _asked(made)),
@@ -149,7 +156,7 @@ def _show(made: Any) -> None:
 
 def _asked(made: Any) -> str:
     if made.recipe == "updates":
-        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise"
+        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise as if all took part"
     return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"
 
 

@@ -108,8 +108,16 @@ def generate(
                 f"the model of {where} is NOT PRIVATE and not to be used; `hearsay evaluate {where}` measures it"
             )
         raise BadInput(f"{where} has no finished student; type `hearsay run CONFIG --out {where}` first")
+    if tokens < 1 or temperature < 0:
+        raise BadInput(f"--tokens is {tokens}, --temperature {temperature}; need at least 1 token and 0 or more")
     student = models.load(str(here.release / "student"), device="cpu")
     rows = models.encode(student, prefix, 10_000)
+    reads, longest = models.context(student), max(len(row) for row in rows)
+    if longest + tokens > reads:
+        raise BadInput(
+            f"the longest prefix has {longest} tokens and --tokens is {tokens}, but the student reads at most {reads} "
+            "in all; shorten one of them"
+        )
     stream = torch.Generator().manual_seed(seed)
     made = models.generate(student, rows, max_tokens=tokens, temperature=temperature, top_p=0.95, generator=stream)
     texts = models.decode(student, made)

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -89,14 +90,36 @@ def _home() -> Check:
     folder = home()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free / 2**30
-    writable = os.access(existing, os.W_OK)
+    writable = existing.is_dir() and _takes_files(existing)
     return Check("ledgers", writable, f"{folder} {'writable' if writable else 'NOT writable'}, {free:.0f} GiB free")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Tried, not asked: root may write anywhere but where nothing can be written."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _model(name: str) -> Check:
+    """A folder is looked into; what has to be fetched from the hub is fetched by a run, not by this."""
+    if name == "embedded":
+        return Check("model", True, "embedded")
+    folder = Path(name)
+    if folder.is_dir():
+        good = (folder / "config.json").is_file()
+        return Check("model", good, name if good else f"{name} has no config.json; name a folder with a saved model")
+    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        return Check("model", False, f"no folder {name}; name a folder, a hub id or embedded")
+    return Check("model", True, f"{name}, from the hub or its cache: not looked at before the run")
 
 
 def _config_checks(config: Config | AugmentConfig) -> list[Check]:
     from hearsay.reading import check_schema
 
-    found = []
+    found = [] if isinstance(config, AugmentConfig) else [_model(config.model)]
     for name, paths, columns in labelled_inputs(config) if isinstance(config, AugmentConfig) else inputs(config):
         found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
     if config.compute.engine == "ray":

@@ -22,7 +22,7 @@ from hearsay.reading import Row
 UnitKind = Literal["user", "record"]
 
 DIGEST = 16  # bytes; two of n units collide with probability below n^2 / 2^129
-SKETCH_SIZE = 64
+SKETCH_SIZE = 2**14
 BATCH_ROWS = 1024
 BATCH_CHARACTERS = 1 << 21  # long documents come in smaller batches, so that memory does not grow with their length
 
@@ -78,7 +78,7 @@ def _folded(text: str) -> str:
 
 
 class BottomSketch:
-    """The 64 smallest keyed hashes of the distinct units seen, in memory that does not grow.
+    """The smallest keyed hashes of the distinct units seen, all up to SKETCH_SIZE, in memory that does not grow.
 
     Two corpora that share most of their units share most of their sketch, in whatever order and under whatever name
     they come, so the ledger can tell that rows were merely appended. It stays on this machine.
@@ -107,7 +107,7 @@ class BottomSketch:
 
 
 def sketch(units: Iterable[str], key: bytes) -> tuple[bytes, ...]:
-    """Bottom-64 sketch of the distinct units, ascending."""
+    """Bottom sketch of the distinct units, ascending."""
     check_key(key)
     bottom = BottomSketch(key)
     for unit in units:

@@ -16,7 +16,16 @@ from hearsay.private.corpus import strangers
 from hearsay.private.partition import partition
 from hearsay.private.shards import Partition, PartitionSettings, is_finished, open_partition
 from hearsay.private.training import TrainingShape
-from hearsay.reading import Columns, Row, read_rows
+from hearsay.reading import Columns, Row, check_schema, read_rows
+
+IN_PUBLIC = (  # public prefixes of a private unit would publish its words
+    "some rows of data.public belong to users who are in data.private; public prefixes must come from other users: "
+    "remove theirs from data.public"
+)
+IN_HOLDOUT = (
+    "some rows of data.holdout belong to users who are in data.private; what is measured on them would flatter the "
+    "student: remove theirs from data.holdout"
+)
 
 
 def partition_settings(config: Config, lm: LanguageModel) -> PartitionSettings:
@@ -41,7 +50,7 @@ def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition
     columns = Columns(text=data.text, user=data.user if privacy.unit == "user" else None)
     others = strangers(read_rows(data.private, columns), _public_texts(config), key, "data.public")
     return partition(
-        _refusing(others, _public_users(config)),
+        _refusing(_refusing(others, _public_users(config), IN_PUBLIC), _held_out_users(config), IN_HOLDOUT),
         settings,
         key=key,
         tokenise=lambda texts: models.encode(lm, texts, data.max_tokens),
@@ -58,6 +67,22 @@ def _public_users(config: Config) -> set[str]:
     return {row.user or "" for row in read_rows(data.public, Columns(text=data.text, user=data.public_user))}
 
 
+def _held_out_users(config: Config) -> set[str]:
+    """Who is to be nobody that was trained on; a hold-out file that does not say whose its rows are is not checked."""
+    data = config.data
+    if config.privacy.unit != "user":
+        return set()
+    named = Columns(text=data.text, user=data.user)
+    found: set[str] = set()
+    for path in data.holdout:
+        try:
+            check_schema([path], named)
+        except DataError:
+            continue
+        found |= {row.user or "" for row in read_rows([path], named)}
+    return found
+
+
 def _public_texts(config: Config) -> Iterator[str]:
     """Where a text is the unit, its public copy is the unit itself; two users may well write the same."""
     data = config.data
@@ -65,14 +90,11 @@ def _public_texts(config: Config) -> Iterator[str]:
         yield from (row.text for row in read_rows(data.public, Columns(text=data.text)))
 
 
-def _refusing(rows: Iterable[Row], public_users: set[str]) -> Iterator[Row]:
-    """Public prefixes of a private unit would publish its words. Says that it is so, never who."""
+def _refusing(rows: Iterable[Row], others: set[str], why: str) -> Iterator[Row]:
+    """Says that it is so, never who."""
     for row in rows:
-        if row.user in public_users:
-            raise DataError(
-                "some rows of data.public belong to users who are in data.private; public prefixes must come from "
-                "other users: remove theirs from data.public"
-            )
+        if row.user in others:
+            raise DataError(why)
         yield row
 
 
