@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -483,3 +485,25 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     with pytest.raises(SystemExit) as done:
         cli.main()
     assert done.value.code == 130 and "the same command continues" in capsys.readouterr().err
+
+
+def test_a_polite_end_is_told_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`docker stop` sends SIGTERM: whoever reads the log must learn that nothing is lost."""
+    before = signal.getsignal(signal.SIGTERM)
+    put_away = []
+
+    def app() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        finally:
+            put_away.append(True)
+
+    monkeypatch.setattr(cli, "app", app)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stopped.value.code == 143 and put_away
+    assert "the same command continues" in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """The command line: verbs only. Heavy imports happen inside the verbs, so that --help answers at once."""
 
 import json
+import signal
 import sys
+import threading
 from pathlib import Path
 from traceback import extract_tb
 from typing import Annotated, Any
@@ -19,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # boxes and colours cost a quarter of a second on every --help
     pretty_exceptions_enable=False,  # a traceback with local variables would print private text
 )
+TERMINATED = 128 + signal.SIGTERM
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -54,6 +57,8 @@ def warn(text: str) -> None:
 
 def main() -> None:
     """Runs the app; every known error becomes one message and its exit code, without a traceback."""
+    if threading.current_thread() is threading.main_thread():  # elsewhere Python takes no signals
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except HearsayError as error:
@@ -68,7 +73,7 @@ def main() -> None:
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(BadInput.exit_code)
     except SystemExit as done:
-        if done.code == 130:  # what typer makes of Ctrl-C, silently
+        if done.code in (130, TERMINATED):  # 130: what typer makes of Ctrl-C, silently
             print("stopped; the same command continues where it was", file=sys.stderr)
         raise
     except KeyboardInterrupt:  # before or after typer's turn
@@ -77,6 +82,11 @@ def main() -> None:
     except Exception as error:
         _print_place(error)
         sys.exit(HearsayError.exit_code)
+
+
+def _terminated(*_: object) -> None:
+    """What `docker stop` and systemd send: an end like Ctrl-C's, with locks and drafts put away."""
+    raise SystemExit(TERMINATED)
 
 
 def _print_place(error: Exception) -> None:
