@@ -53,16 +53,15 @@ def plan(
     for warning in made.warnings:
         warn(warning)
     cost = _cost(settings, config, flags)
-    left, refused = _left(settings)
+    sampled = settings is not None and bool(settings.share_of_updates) and settings.update_rate < 1
+    left, refused = _left(settings, sampled=sampled)
     if as_json:
         told = {key: value for key, value in cost.items() if key != "said"}
         print_json(made.to_json() | told | {"budget_left": left, "refused": refused})
     else:
         _show(made)
         print(f"{'time':>17}  {cost['said']}")
-        if left is not None:
-            said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
-            print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
+        _show_left(left, refused)
 
 
 def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +81,13 @@ def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str
     return {"seconds": round(told.seconds, 1), "memory_gib": round(told.memory_gib, 2), "stages": stages, "said": said}
 
 
-def _left(settings: Any) -> tuple[float | None, str | None]:
+def _show_left(left: float | None, refused: str | None) -> None:
+    if left is not None:
+        said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
+        print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
+
+
+def _left(settings: Any, *, sampled: bool = False) -> tuple[float | None, str | None]:
     """Of the corpus's whole budget, if its ledger was begun, and why it would refuse a new run of this config."""
     from hearsay.accounting import identity
 
@@ -93,7 +98,7 @@ def _left(settings: Any) -> tuple[float | None, str | None]:
     ledger = Ledger.open(path)
     try:
         budget, left = ledger.budget, ledger.budget.left(ledger.account().spent)
-        charged, sampled = bool(ledger.charges()), settings.share_of_updates and settings.update_rate < 1
+        charged = bool(ledger.charges())
     finally:
         ledger.close()
     wanted = settings.privacy
@@ -120,13 +125,18 @@ def _labelled(config: Path, flags: set[str]) -> bool:
 def _plan_corpus(config: Path, as_json: bool) -> None:
     from hearsay.cli import augment
 
+    from hearsay.config import load_as
+    from hearsay.config_augment import AugmentConfig
+
     made = augment.plan(config)
+    left, refused = _left(load_as(AugmentConfig, config))
     for warning in made.warnings:
         warn(warning)
     if as_json:
-        print_json(made.to_json())
+        print_json(made.to_json() | {"budget_left": left, "refused": refused})
     else:
         augment.show_plan(made)
+        _show_left(left, refused)
 
 
 def _show(made: Any) -> None:
