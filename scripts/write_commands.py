@@ -14,8 +14,8 @@ ORDER = ("demo", "init", "doctor", "plan", "run", "generate", "evaluate", "audit
 HEAD = """# Commands
 
 What `--help` says, verb by verb; written by `python scripts/write_commands.py`. Every verb has `--json`. Exit codes:
-0 done, 1 something broke or an audit failed, 2 bad input, 3 a budget that does not allow it, 130 stopped by Ctrl-C, 143 by
-SIGTERM (the same command continues).
+0 done, 1 something broke or an audit failed, 2 bad input, 3 a budget that does not allow it, 130 stopped by Ctrl-C, 143
+by SIGTERM (the same command continues).
 """
 
 

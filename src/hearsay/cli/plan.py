@@ -124,7 +124,6 @@ def _labelled(config: Path, flags: set[str]) -> bool:
 
 def _plan_corpus(config: Path, as_json: bool) -> None:
     from hearsay.cli import augment
-
     from hearsay.config import load_as
     from hearsay.config_augment import AugmentConfig
 
