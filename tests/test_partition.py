@@ -310,13 +310,15 @@ def test_a_failing_tokeniser_is_reported_without_the_text(tmp_path: Path) -> Non
 
 
 def test_sketch_recognises_the_same_corpus_with_rows_appended(tmp_path: Path) -> None:
-    units = [f"user {i}" for i in range(2000)]
-    whole = sketch(units, KEY)
-    assert len(whole) == SKETCH_SIZE and list(whole) == sorted(whole) and {len(name) for name in whole} == {16}
+    units, many = ([f"user {i}" for i in range(count)] for count in (2000, SKETCH_SIZE + 2000))
+    whole, part = sketch(units, KEY), sketch(many, KEY)
+    assert len(part) == SKETCH_SIZE and part[0] <= min(whole), "the smallest of all are kept"
+    assert len(whole) == 2000 and list(whole) == sorted(whole) and {len(name) for name in whole} == {16}
     assert (
         whole == sketch(reversed(units * 2), KEY) == make(rows_of(*[(u, "a b") for u in units]), tmp_path / "p").sketch
     )
-    assert len(set(whole) & set(sketch(units + [f"new {i}" for i in range(200)], KEY))) > SKETCH_SIZE * 0.75
+    assert len(set(whole) & set(sketch(units + [f"new {i}" for i in range(200)], KEY))) == 2000
+    assert len(set(part) & set(sketch(many + [f"new {i}" for i in range(2000)], KEY))) > SKETCH_SIZE * 0.75
     assert not set(whole) & set(sketch([f"other {i}" for i in range(2000)], KEY))
     assert len(sketch(["only", "two", "two"], KEY)) == 2
 
