@@ -23,7 +23,7 @@ from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import agenda, cells, clinic, corpora, panel, phrases, pictures, writing
+from studies import agenda, cells, clinic, corpora, panel, phrases, pictures, references, writing
 from studies import run as whole
 from studies.agenda import Cell, Study, cells_of, rows, study_of
 from studies.run import merge
@@ -116,7 +116,10 @@ def fingerprint(cell: Cell, seed: int) -> str:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without the places of files."""
+    """Without the places of files, and of a reference without the rates of a trainer that it does not have."""
+    baseline = settings["baseline"]
+    if baseline and baseline["method"] in references.METHODS:
+        settings = {**settings, "baseline": {name: baseline[name] for name in ("method", "known")}}
     data = {name: value for name, value in settings["data"].items() if name not in agenda.SOURCES}
     privacy = {name: value for name, value in settings["privacy"].items() if name != "secrets"}
     return {name: value for name, value in settings.items() if name != "model"} | {"data": data, "privacy": privacy}
