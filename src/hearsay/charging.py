@@ -6,6 +6,7 @@ Decided before anything private is asked: the charge itself is checked again, ex
 from fractions import Fraction
 from pathlib import Path
 
+from hearsay import admission
 from hearsay.accounting import budget, identity, plan, sampled
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.events import SubsampledGaussian
@@ -15,12 +16,6 @@ from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput, BudgetError, LedgerError
 from hearsay.release.updates import full_scale, sampled_scale
 from hearsay.run import Run, run_around
-
-NO_SAMPLES = (
-    "the ledger of {corpus!r} has no committed rounds of sampled updates for this run: they are committed once, before "
-    "the first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
-)
-CRUMB = 0.01  # of a budget: less than this, left over by rounding, teaches nothing
 
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
@@ -36,35 +31,14 @@ def open_ledger(
     corpus = identity.corpus_id(config.privacy.corpus)
     if path.exists():
         ledger = Ledger.open(path, corpus=corpus)
-        if (ledger.budget.epsilon, ledger.budget.delta) != (config.privacy.epsilon, config.privacy.delta):
-            raise BudgetError(
-                f"the ledger of {config.privacy.corpus!r} was begun with epsilon {ledger.budget.epsilon}, delta "
-                f"{ledger.budget.delta}; a corpus has one budget: set privacy.epsilon and delta to these"
-            )
-        if ledger.unit != config.privacy.unit:  # answers bounded for a record, told as a promise to a user
-            raise BudgetError(
-                f"the ledger of {config.privacy.corpus!r} protects each {ledger.unit}, but privacy.unit is "
-                f"{config.privacy.unit}; a corpus has one unit: set privacy.unit to {ledger.unit}"
-            )
-        if ledger.column and ledger.column != unit_column(config):  # other people, or several units of one
-            raise BudgetError(
-                f"the ledger of {config.privacy.corpus!r} tells one {ledger.unit} from another by column "
-                f"{ledger.column!r}, this config by {unit_column(config)!r}; a corpus has one kind of unit: name "
-                "the same column"
-            )
+        admission.check_promise(config, ledger)
         return ledger
     allowed = budget.make(config.privacy.epsilon, config.privacy.delta, schedule=schedule)
     privacy = config.privacy
     return Ledger.create(
-        path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit, column=unit_column(config),
-        research=research,
+        path, allowed, corpus=corpus, corpus_name=privacy.corpus, unit=privacy.unit,
+        column=admission.unit_column(config), research=research,
     )  # fmt: skip
-
-
-def unit_column(config: Budgeted) -> str:
-    """By which column units are told apart: a record is known by its text."""
-    data = config.data
-    return str(data.user if config.privacy.unit == "user" else data.text)
 
 
 def answerable(
@@ -89,7 +63,7 @@ def answerable(
             run.ledger.unlink()
         raise
     if check:
-        check_left(config, ledger, run.id, all_committed=all_committed)
+        admission.check_left(config, ledger, run.id, all_committed=all_committed)
     ledger.register(run.id, run.folder)
     return ledger
 
@@ -108,49 +82,14 @@ def check_origin(model: str, run: Run) -> None:
         raise BadInput(f"{model} lies in a run directory but not in its release/: no guarantee covers it; name another")
 
 
-def refuse_early(config: Config, run: Run, *, all_committed: bool) -> None:
+def refuse_early(config: Config, run: Run) -> None:
     """What the ledger will refuse, it refuses before any private text is read and shards lie about."""
-    if not run.ledger.exists():
-        return
-    ledger = open_ledger(config, run.ledger)
-    try:
-        if config.baseline is None:  # what is charged whole is looked at there
-            check_left(config, ledger, run.id, all_committed=all_committed)
-            check_samples(config, ledger, run.id)
-    finally:
-        ledger.close()
-
-
-def check_left(config: Budgeted, ledger: Ledger, run_id: str, *, all_committed: bool = False) -> None:
-    """Refuses before anything is trained in vain; the charge itself is checked, exactly, by the ledger.
-
-    A schedule that stands in the first row is this run's own unless another one has drawn on it; then `all_committed`
-    (nothing is asked beside it) needs nothing more, and others need what is left beside it.
-    """
-    allowed, charges = ledger.budget, ledger.charges()
-    mine = [charge.event for charge in charges if charge.run == run_id]
-    ours = bool(allowed.schedule) and (bool(mine) or not charges)
-    if ours and all_committed:
-        return
-    own = sum(allowed.cost(event) for event in mine if event not in allowed.schedule)
-    rest, whole = allowed.capacity - ledger.account().spent + own, allowed.capacity if ours else allowed.whole
-    left = float(rest / whole) if whole else 0.0
-    if left < config.privacy.spend * (1 - 1e-6):
-        most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
-        way_out = (
-            f"set privacy.spend to at most {most}" if most >= CRUMB else "no further run can ask about this corpus"
-        )
-        raise BudgetError(
-            f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
-            f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"
-        )
-
-
-def check_samples(config: Config, ledger: Ledger, run_id: str) -> None:
-    """A committed schedule is drawn on by one run: another one's samples have nothing that pays for them."""
-    taken = any(c.run != run_id and c.event in ledger.budget.schedule for c in ledger.charges())
-    if config.share_of_updates and config.update_rate < 1 and (taken or not ledger.budget.schedule):
-        raise BudgetError(NO_SAMPLES.format(corpus=ledger.corpus_name))
+    if run.ledger.exists():
+        ledger = open_ledger(config, run.ledger)
+        try:
+            admission.check(config, ledger, run.id)
+        finally:
+            ledger.close()
 
 
 def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
@@ -173,7 +112,7 @@ def update_scale(config: Config, ledger: Ledger, width: int) -> Fraction:
         return full_scale(part_of_budget(config, ledger, config.share_of_updates) / settings.rounds - UNIT)
     wanted = committed(config, width)
     if not set(wanted) <= set(ledger.budget.schedule):
-        raise BudgetError(NO_SAMPLES.format(corpus=ledger.corpus_name))
+        raise BudgetError(admission.NO_SAMPLES.format(corpus=ledger.corpus_name))
     return sampled_scale(wanted[0])
 
 

@@ -80,6 +80,11 @@ class Config(Section):
         return {"updates": 1.0, "mixed": self.updates.share}.get(self.ask.recipe, 0.0)
 
     @property
+    def all_committed(self) -> bool:
+        """Whether nothing is asked beside a schedule of samples."""
+        return self.share_of_updates == 1 and self.update_rate < 1
+
+    @property
     def rounds_of_answers(self) -> int:
         return 0 if self.ask.recipe == "updates" else self.ask.rounds
 

@@ -60,8 +60,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         torch.set_num_threads(config.compute.threads)
     device = stages.pick_device(config.compute.device)
     charging.check_origin(config.model, run)
-    all_committed = config.share_of_updates == 1 and config.update_rate < 1
-    charging.refuse_early(config, run, all_committed=all_committed)
+    charging.refuse_early(config, run)
     with flow.start("model"):
         lm = models.load(config.model, device=device, dtype=precision(config.compute.precision, device))
         prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
@@ -73,7 +72,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
     ledger = charging.answerable(
         config, run, partition.sketch, research=research, schedule=schedule,
         check=config.baseline is None,  # what is charged whole is looked at there
-        all_committed=all_committed,
+        all_committed=config.all_committed,
     )  # fmt: skip
     if config.baseline is None and config.share_of_updates:
         charging.update_scale(config, ledger, len(stack.top.layout.outputs()))  # refuses now what it would refuse later

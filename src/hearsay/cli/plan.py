@@ -53,8 +53,7 @@ def plan(
     for warning in made.warnings:
         warn(warning)
     cost = _cost(settings, config, flags)
-    sampled = settings is not None and bool(settings.share_of_updates) and settings.update_rate < 1
-    left, refused = _left(settings, sampled=sampled)
+    left, refused = _left(settings)
     if as_json:
         told = {key: value for key, value in cost.items() if key != "said"}
         print_json(made.to_json() | told | {"budget_left": left, "refused": refused})
@@ -87,27 +86,24 @@ def _show_left(left: float | None, refused: str | None) -> None:
         print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
 
 
-def _left(settings: Any, *, sampled: bool = False) -> tuple[float | None, str | None]:
+def _left(settings: Any) -> tuple[float | None, str | None]:
     """Of the corpus's whole budget, if its ledger was begun, and why it would refuse a new run of this config."""
     from hearsay.accounting import identity
 
     if settings is None or not (path := identity.ledger_path(settings.privacy.corpus)).exists():
         return None, None
+    from hearsay import admission
     from hearsay.accounting.ledger import Ledger
+    from hearsay.errors import BudgetError
 
     ledger = Ledger.open(path)
     try:
-        budget, left = ledger.budget, ledger.budget.left(ledger.account().spent)
-        charged = bool(ledger.charges())
+        left = ledger.budget.left(ledger.account().spent)
+        admission.check(settings, ledger, run_id="")
+    except BudgetError as refusal:
+        return left, str(refusal)
     finally:
         ledger.close()
-    wanted = settings.privacy
-    if (budget.epsilon, budget.delta) != (wanted.epsilon, wanted.delta):
-        return left, f"the ledger was begun with epsilon {budget.epsilon:g}, delta {budget.delta:g}"
-    if left < wanted.spend * (1 - 1e-6) and not (sampled and not charged):
-        return left, f"it asks for {wanted.spend:.0%} of the budget (privacy.spend)"
-    if sampled and (charged or not budget.schedule):
-        return left, "rounds of sampled updates are committed once, before the first answer; set updates.sample to 1"
     return left, None
 
 
