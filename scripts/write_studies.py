@@ -126,7 +126,7 @@ def findings() -> str:
 
 def _methods() -> dict[str, str]:
     """Of the table of all methods: what closed how much, seed by seed where seeds differ."""
-    told = {}
+    told: dict[str, str] = {}
     for label, closed, on in (("sgd", "dialogues", ""), ("europarl", "speakers", "_speakers")):
         cells = _cells(f"recipes-{label}")
         for epsilon, at in ((3, ""), (1, "_at_1")):

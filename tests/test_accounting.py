@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from hearsay.accounting import budget, costs, events, gaussian, normal, odds, opinion, plan
+from hearsay.accounting import budget, costs, events, gaussian, normal, odds, opinion, plan, sampled
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.accounting.events import Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
 from hearsay.errors import BudgetError, ConfigError, LedgerError
@@ -344,6 +344,18 @@ def test_a_planned_scale_never_costs_more_than_it_may(queries: int, mu: float, n
     if mu > 0.01:
         # Not wasteful either; Laplace pays for a guard of 1e-12 on each question's own mu.
         assert costs.mu_squared(event) >= allowed * (1 - Fraction(1, 10**4))
+
+
+def test_the_plan_of_sampled_rounds_tells_the_noise_that_is_committed() -> None:
+    request = plan.Request(recipe="updates", units=2000, rounds=25, spend=0.8)
+    some, everybody = plan.make(dataclasses.replace(request, sample=0.15)), plan.make(request)
+    noise = float(sampled.schedule_for(3.0, 1e-6, Fraction(3, 20), 25, 0.8).noise_multiplier)
+    assert some.noise_std_sum == pytest.approx(noise, rel=1e-2)
+    assert (
+        some.noise_std_mean == pytest.approx(noise / 300, rel=1e-2) and some.noise_std_mean > everybody.noise_std_mean
+    )
+    assert some.noise_over_clip > everybody.noise_over_clip  # type: ignore[operator]
+    assert some.effective_tokens < everybody.effective_tokens
 
 
 def test_plan_says_noise_tokens_and_why() -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from hearsay import config as configs
 from hearsay import lm as models
-from hearsay.accounting import advice, gaussian
+from hearsay.accounting import advice, gaussian, plan
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from test_pipeline import hearsay
@@ -119,9 +119,14 @@ def test_the_plan_quotes_what_was_measured() -> None:
     bases = yaml.safe_load((ROOT / "studies" / "bases.yaml").read_text())
     found = {}
     for corpus, units in {"sgd": 11_674, "europarl": 974}.items():
-        adapter = bases[corpus]["methods"]["updates"]["adapter"]
-        dimensions = 9 * 384 * adapter["blocks"] * adapter["rank"]  # the base model's blocks: 9 outputs of width 384
+        method = bases[corpus]["methods"]["updates"]
+        rounds, sample = method["updates"]["rounds"], method["updates"].get("sample", 1.0)
+        width = 9 * 384  # of a block of the base model: 9 outputs of 384
+        dimensions = width * method["adapter"]["blocks"] * method["adapter"]["rank"]
+        asked = plan.Request(
+            recipe="updates", units=units, teachers=1, dimensions=dimensions, rounds=rounds, sample=sample
+        )
         seeds = json.loads((ROOT / "studies" / "results" / f"table-1-{corpus}.json").read_text())["cells"]["updates"]
         share = statistics.mean(one["gap_closed"] for one in seeds.values())
-        found[round(math.sqrt(dimensions) / (gaussian.mu_of(3, 1e-6) * units), 2)] = round(share, 2)
+        found[round(plan.make(asked).noise_over_clip or 0, 2)] = round(share, 2)
     assert found == advice.EVIDENCE

@@ -388,7 +388,7 @@ def test_the_same_people_are_known_under_another_name(tmp_path: Path, first: int
     """Renamed, with rows appended (up to eightfold), with some replaced, with some left out."""
     identity.remember("one", tmp_path / "one.sqlite", _sketch(0, 1000))
     identity.remember("one", tmp_path / "one.sqlite", _sketch(0, 1200))
-    with pytest.raises(LedgerError, match=r"already charged to the ledger .*one\.sqlite"):
+    with pytest.raises(BudgetError, match=r"already charged to the ledger .*one\.sqlite"):
         identity.remember("two", tmp_path / "two.sqlite", _sketch(first, count))
 
 
@@ -398,14 +398,14 @@ def test_a_small_part_of_a_corpus_is_known(tmp_path: Path) -> None:
     assert identity.SKETCH_SIZE == corpus.SKETCH_SIZE
     identity.remember("one", tmp_path / "one.sqlite", _sketch(0, 4000))
     for first in range(0, 4000, 500):
-        with pytest.raises(LedgerError, match="already charged"):
+        with pytest.raises(BudgetError, match="already charged"):
             identity.remember("two", tmp_path / "two.sqlite", _sketch(first, 25))
 
 
 def test_growing_step_by_step_does_not_hide_the_beginning(tmp_path: Path) -> None:
     for count in (500, 4000, 32000):
         identity.remember("one", tmp_path / "one.sqlite", _sketch(0, count))
-    with pytest.raises(LedgerError, match="already charged"):
+    with pytest.raises(BudgetError, match="already charged"):
         identity.remember("two", tmp_path / "two.sqlite", _sketch(0, 500))
 
 
@@ -413,7 +413,7 @@ def test_growing_step_by_step_does_not_hide_the_beginning(tmp_path: Path) -> Non
 def test_other_people_are_not_refused(tmp_path: Path, count: int) -> None:
     identity.remember("one", tmp_path / "one.sqlite", _sketch(0, count))
     identity.remember("two", tmp_path / "two.sqlite", _sketch(10_000, count))
-    with pytest.raises(LedgerError):
+    with pytest.raises(BudgetError):
         identity.remember("three", tmp_path / "three.sqlite", _sketch(0, count))
 
 

@@ -8,6 +8,7 @@ import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,9 +150,6 @@ def test_labels_split_at_the_separator_only(tmp_path: Path) -> None:
 
 GOOD = {"text": "a good row", "user": "anna", "label": "x"}
 BAD_VALUES = [
-    ("text", "", "no text"),
-    ("text", None, "no text"),
-    ("text", " \n\t", "no text"),
     ("text", 7, "type int"),
     ("text", [SECRET], "type list"),
     ("text", SECRET + "\ud800", "surrogate"),
@@ -177,15 +175,42 @@ def test_bad_values_in_jsonl(tmp_path: Path, column: str, value: object, expecte
     check_schema([path], ALL)  # looks at the first record only
 
 
-@pytest.mark.parametrize("column", ["text", "user"])
-def test_bad_values_in_csv_parquet_and_folders(tmp_path: Path, column: str) -> None:
-    broken = {**GOOD, "label": SECRET, column: ""}
-    table = pa.Table.from_pylist([GOOD, {**broken, column: None}])
-    pq.write_table(table, tmp_path / "a.parquet")
-    paths = [put(tmp_path / "a.csv", csv_bytes([GOOD, broken])), tmp_path / "a.parquet"]
-    for path in [*paths, save_to_disk(table, tmp_path / "saved")]:
+def every_format(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
+    """The same records as jsonl, csv (where nothing is an empty field), parquet and a dataset folder."""
+    table = pa.Table.from_pylist(records)
+    pq.write_table(table, folder / "a.parquet")
+    fields = [{name: "" if value is None else value for name, value in record.items()} for record in records]
+    return [
+        put(folder / "a.jsonl", jsonl(records)),
+        put(folder / "a.csv", csv_bytes(fields)),
+        folder / "a.parquet",
+        save_to_disk(table, folder / "saved"),
+    ]
+
+
+def test_a_row_without_user_is_refused_in_every_format(tmp_path: Path) -> None:
+    for path in every_format(tmp_path, [GOOD, {**GOOD, "label": SECRET, "user": None}]):
         message = failure(path)
-        assert f"no {column}" in message and "row 2" in message and f"column '{column}'" in message
+        assert "no user" in message and "row 2" in message and "column 'user'" in message
+
+
+@pytest.mark.parametrize("nothing", ["", None, " \n\t"])
+def test_rows_without_text_are_passed_over(tmp_path: Path, nothing: str | None) -> None:
+    blank = {**GOOD, "text": nothing, "user": None}  # whose nothing it is does not matter
+    last = {**GOOD, "text": "the last one"}
+    for path in every_format(tmp_path, [blank, GOOD, blank, last, blank]):
+        assert [row.text for row in read_rows([path], ALL)] == [GOOD["text"], last["text"]]
+        check_schema([path], ALL)
+
+
+def test_missing_text_of_a_tool_without_missing_text(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.jsonl", b'{"text": NaN, "user": "a", "label": "x"}\n' + jsonl([GOOD]))
+    assert [row.text for row in read_rows([path], ALL)] == [GOOD["text"]]
+
+
+def test_a_column_without_any_text_is_refused(tmp_path: Path) -> None:
+    for path in every_format(tmp_path, [{**GOOD, "text": "  "}] * 2):
+        assert "without rows of text" in failure(path)
 
 
 def test_missing_key_in_a_later_row(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import methods as baselines
 from hearsay.config import Budgeted, Config
-from hearsay.errors import BadInput, BudgetError, LedgerError
+from hearsay.errors import BadInput, BudgetError, HearsayError
 from hearsay.release.updates import full_scale, sampled_scale
 from hearsay.run import Run, run_around
 
@@ -56,7 +56,7 @@ def answerable(
     ledger = open_ledger(config, run.ledger, research=research, schedule=schedule)
     try:
         identity.remember(ledger.id, ledger.path, sketch)
-    except LedgerError:
+    except HearsayError:
         unused = not begun and not ledger.charges()  # another process may have charged it meanwhile
         ledger.close()
         if unused:  # it must not stay beside the one that counts
@@ -99,9 +99,8 @@ def committed(config: Config, width: int) -> tuple[SubsampledGaussian, ...]:
     settings, privacy = config.updates, config.privacy
     if not config.share_of_updates or config.update_rate == 1:
         return ()
-    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend * config.share_of_updates)
-    rate = config.update_rate
-    whole = sampled.schedule_for(epsilon, privacy.delta, rate, settings.rounds)
+    rate, share = config.update_rate, privacy.spend * config.share_of_updates
+    whole = sampled.schedule_for(privacy.epsilon, privacy.delta, rate, settings.rounds, share)
     return (SubsampledGaussian(rate, whole.noise_multiplier, 1, width),) * settings.rounds
 
 

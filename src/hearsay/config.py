@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from hearsay import dimensions
-from hearsay.accounting import plan
+from hearsay.accounting import plan, sampled
 from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
 from hearsay.sections import Adapter, Ask, Compute, Data, Privacy, Section, Student, Teachers, Updates, check_apart
@@ -50,8 +50,8 @@ class Config(Section):
 
     @property
     def update_rate(self) -> Fraction:
-        """The chance of a unit to take part in a round of updates; as exact as it is charged."""
-        return Fraction(self.updates.sample).limit_denominator(10**6)
+        """The chance of a unit to take part in a round of updates."""
+        return sampled.rate_of(self.updates.sample)
 
     @property
     def update_pages(self) -> int:
@@ -117,6 +117,7 @@ class Config(Section):
             candidates=self.ask.candidates,
             noise=self.ask.noise,
             rounds=self.updates.rounds,
+            sample=self.updates.sample,
             share=self.updates.share,
             spend=self.privacy.spend,
             dimensions=dimensions.of_outputs(self.model, self.adapter.rank, self.adapter.blocks),

@@ -2,7 +2,8 @@
 
 Private and public files are read by the same code, which therefore lives outside both rooms. It streams, keeps
 nothing, logs nothing, and its errors never quote a row: they name file, row and column (a row number is the line in
-jsonl; in csv and tables it is the data row, the header not counted).
+jsonl; in csv and tables it is the data row, the header not counted). A row without text has nothing to teach and is
+passed over, uncounted: how many there are is a fact about private people too.
 
     for row in read_rows([Path("chats.jsonl.gz")], Columns(text="message", user="customer")):
         ...
@@ -62,16 +63,20 @@ def check_schema(paths: Sequence[Path], columns: Columns) -> None:
 
 def _rows(path: Path, columns: Columns, separator: str | None) -> Iterator[Row]:
     label_at = 2 if columns.user else 1
-    number = 0
+    found = False
     for number, values in _reader(path)(path, columns.names()):
+        if _blank(values[0]):
+            continue
+        found = True
         yield Row(
             number,
             _text(values[0], path, number, columns.text),
             _user(values[1], path, number, columns.user) if columns.user else None,
             _labels(values[label_at], separator, path, number, columns.label) if columns.label else (),
         )
-    if not number:
-        raise bad(path, "a file without rows", "at least one row", "the path of a file with rows")
+    if not found:
+        got = "a file without rows of text"
+        raise bad(path, got, "at least one row with text", "the path of a file with rows", column=columns.text)
 
 
 def _reader(path: Path) -> Reader:
@@ -90,15 +95,15 @@ def _reader(path: Path) -> Reader:
     return reader
 
 
+def _blank(value: object) -> bool:
+    """Missing, empty or space alone; tools that know no missing text write NaN."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
 def _text(value: object, path: Path, row: int, column: str) -> str:
-    if isinstance(value, str) and value and not value.isspace():
-        if _encodes(value):
-            return value
-        got = "half a surrogate pair"
-    elif value is None or isinstance(value, str):
-        got = "no text"
-    else:
-        got = f"a value of type {type(value).__name__}"
+    if isinstance(value, str) and _encodes(value):
+        return value
+    got = "half a surrogate pair" if isinstance(value, str) else f"a value of type {type(value).__name__}"
     raise bad(path, got, "text in UTF-8", AGAIN, row=row, column=column)
 
 

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from hearsay.errors import BadInput, LedgerError
+from hearsay.errors import BadInput, BudgetError, LedgerError
 
 SKETCH_SIZE = 2**14  # as in private/corpus.py, which this room may not import (a test compares)
 SHARED_PART = 4  # one in four: different corpora of one company may share some people
@@ -131,7 +131,7 @@ def _known(registry: Path) -> dict[str, Any]:
 def _refuse_known(ledger: str, mine: list[str], known: dict[str, Any]) -> None:
     for other, body in known.items():
         if other != ledger and any(same_people(mine, sketch) for sketch in body["sketches"]):
-            raise LedgerError(
+            raise BudgetError(
                 f"these people's text is already charged to the ledger {body['path']} (corpus under another name or "
                 "file); use that one with --ledger, since two ledgers would spend the same budget twice"
             )

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from hearsay.accounting import advice, gaussian
+from hearsay.accounting import advice, gaussian, sampled
 from hearsay.accounting.bounds import MAX_SCALE, STEPS, UNIT_BALL, Bound
 from hearsay.accounting.budget import main_delta
 from hearsay.accounting.request import RECIPES, Recipe, Request, check
@@ -85,15 +85,16 @@ def make(request: Request) -> Plan:
     mu = gaussian.mu_of(request.epsilon, main_delta(request.delta))
     updates = request.recipe == "updates"
     bound = UNIT_BALL if updates else bound_for(request)
+    spent = mu * math.sqrt(request.spend)
+    worth = spent / _price_of_sampling(request)
     slots, queries = (request.units or 1, request.rounds) if updates else (request.teachers, request.queries)
     part = 1 - request.share_of_updates * (not updates)
-    spent = mu * math.sqrt(request.spend)
-    each = (1, Fraction(spent) ** 2 / queries) if updates else (queries, Fraction(spent) ** 2 * Fraction(part))
+    each = (1, Fraction(worth) ** 2 / queries) if updates else (queries, Fraction(spent) ** 2 * Fraction(part))
     scale = scale_for(bound, *each, request.noise)
     std = float(scale) / STEPS * (math.sqrt(2) if request.noise == "laplace" else 1)
     per_teacher = request.sentences / slots if request.sentences and not updates else None
     tokens = effective_tokens(request, queries, std / slots)
-    feasible, why = _judged(request, spent, tokens, std / slots, per_teacher)
+    feasible, why = _judged(request, worth, tokens, std / slots, per_teacher)
     return Plan(
         mu=mu,
         epsilon=request.epsilon,
@@ -106,17 +107,31 @@ def make(request: Request) -> Plan:
         queries=queries,
         teachers=request.teachers,
         units=request.units,
-        noise_std_sum=std,
+        noise_std_sum=std * (request.sample if updates else 1),  # of those who take part, about
         noise_std_mean=std / slots,
         effective_tokens=tokens,
         sentences_per_teacher=per_teacher,
-        noise_over_clip=advice.noise_over_clip(request, spent) if request.share_of_updates else None,
+        noise_over_clip=advice.noise_over_clip(request, worth) if request.share_of_updates else None,
         feasible=feasible,
         why=why,
         spend=request.spend,
-        suits=advice.suits(request, spent),
+        suits=advice.suits(request, worth),
         warnings=tuple(advice.warnings(request)),
     )
+
+
+def _price_of_sampling(request: Request) -> float:
+    """How many times the noise on the mean grows when a round's units are sampled: noise shrinks by less than they do.
+    Solving for it takes seconds; a run needs the same solution.
+    """
+    if not request.share_of_updates or request.sample == 1:
+        return 1.0
+    rate, share = sampled.rate_of(request.sample), request.spend * request.share_of_updates
+    some, all_of_them = (
+        sampled.schedule_for(request.epsilon, request.delta, chance, request.rounds, share)
+        for chance in (rate, Fraction(1))
+    )
+    return float(some.noise_multiplier / rate / all_of_them.noise_multiplier)
 
 
 def _judged(request: Request, mu: float, tokens: float, mean: float, per_teacher: float | None) -> tuple[bool, str]:

@@ -27,6 +27,7 @@ class Request:
     candidates: int = 50
     noise: Literal["gaussian", "laplace"] = "gaussian"
     rounds: int = 60  # of updates
+    sample: float = 1.0  # the chance of a unit to take part in one
     share: float = 0.8  # mixed: of the budget, for updates
     spend: float = 1.0  # of the budget, by this run
     dimensions: int = 50_000  # numbers that updates move: they decide how large the noise is as a whole
@@ -56,8 +57,9 @@ def check(request: Request) -> None:
             raise ConfigError(f"{name} is {value}; need at least {least} and at most {MOST:,}")
     if request.noise == "laplace" and request.recipe != "seqpate":
         raise ConfigError("Laplace noise needs ask.recipe: seqpate (square roots have no useful L1 bound)")
-    if not 0 < request.share <= 1:
-        raise ConfigError(f"updates.share is {request.share}; need more than 0 and at most 1")
+    for name in ("share", "sample"):
+        if not 0 < getattr(request, name) <= 1:
+            raise ConfigError(f"updates.{name} is {getattr(request, name)}; need more than 0 and at most 1")
     if request.share_of_updates and request.units is None:
         raise ConfigError("updates come from units: declare how many there are (data.units, or --units)")
     if request.units is not None and request.teachers > request.units:

@@ -26,6 +26,11 @@ def check(rate: Fraction, steps: int) -> None:
         raise ConfigError(f"got a sampling rate of {float(rate):g} over {steps} steps; need 0 < rate <= 1, steps >= 1")
 
 
+def rate_of(sample: float) -> Fraction:
+    """A chance as it is written, as exact as it is charged."""
+    return Fraction(sample).limit_denominator(10**6)
+
+
 def epsilon_of(event: SubsampledGaussian, delta: float, interval: float = 1e-4) -> float:
     """Epsilon of the whole schedule, an upper bound."""
     if event.rate == 1:
@@ -34,9 +39,10 @@ def epsilon_of(event: SubsampledGaussian, delta: float, interval: float = 1e-4) 
 
 
 @lru_cache(maxsize=64)
-def schedule_for(epsilon: float, delta: float, rate: Fraction, steps: int) -> SubsampledGaussian:
-    """The steps with the least noise (to 1 / FINENESS) whose whole costs at most (epsilon, delta)."""
+def schedule_for(epsilon: float, delta: float, rate: Fraction, steps: int, share: float = 1.0) -> SubsampledGaussian:
+    """The steps with the least noise (to 1 / FINENESS) whose whole costs at most this share of (epsilon, delta)."""
     check(rate, steps)
+    epsilon = part_of(epsilon, delta, share)
     if rate == 1:
         return full_for(Fraction(gaussian.mu_of(epsilon, main_delta(delta))) ** 2, steps)
 

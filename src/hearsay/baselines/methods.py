@@ -64,8 +64,7 @@ def schedule(config: Config) -> tuple[SubsampledGaussian, ...]:
     if settings is None or not settings.noisy or settings.batch == config.data.units:
         return ()
     privacy = config.privacy
-    epsilon = sampled.part_of(privacy.epsilon, privacy.delta, privacy.spend)
-    return (sampled.schedule_for(epsilon, privacy.delta, _rate(config), settings.steps),)
+    return (sampled.schedule_for(privacy.epsilon, privacy.delta, _rate(config), settings.steps, privacy.spend),)
 
 
 def _rate(config: Config) -> Fraction:

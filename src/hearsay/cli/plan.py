@@ -28,6 +28,7 @@ def plan(
     candidates: Annotated[int | None, Flag(help="Candidate tokens per question. [default: 50]")] = None,
     noise: Annotated[str | None, Flag(help="gaussian, or laplace (seqpate only). [default: gaussian]")] = None,
     rounds: Annotated[int | None, Flag(help="Rounds of updates. [default: 60]")] = None,
+    sample: Annotated[float | None, Flag(help="Chance of a unit to take part in a round. [default: 1]")] = None,
     share: Annotated[float | None, Flag(help="mixed: share of the budget for updates. [default: .8]")] = None,
     dimensions: Annotated[int | None, Flag(help="Numbers that updates move. [default: 50000]")] = None,
     as_json: Json = False,
@@ -161,7 +162,7 @@ def _show(made: Any) -> None:
 
 def _asked(made: Any) -> str:
     if made.recipe == "updates":
-        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise as if all took part"
+        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise"
     return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"
 
 
