@@ -64,7 +64,7 @@ def runs(tab: Any, url: str) -> None:
         tab.get_by_label("Name").fill(SECOND)
         tab.locator("#start-seed").fill("1")
         tab.get_by_role("button", name="Start").click()
-    tab.get_by_text("teachers 1, ").wait_for(timeout=300_000)
+    tab.get_by_text("updates, ").wait_for(timeout=300_000)
     tab.wait_for_timeout(20_000)
 
 

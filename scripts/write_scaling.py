@@ -223,7 +223,31 @@ def linear_figure(found: dict[str, Any]) -> str:
         return look.svg(figure, "linear")
 
 
+def memory_table() -> str:
+    found = load("corpus_memory")
+    if found is None:
+        return missing("corpus_memory")
+    size = found["size"]
+    lines = [
+        "| stage, in a process of its own | peak memory, GiB | after each quarter | core seconds |",
+        "|---|---|---|---|",
+    ]
+    for stage, one in found["stages"].items():
+        quarters = ", ".join(f"{value:.2f}" for value in one["after_each_quarter"])
+        lines.append(f"| {stage} | {one['peak_rss_gib']:.2f} | {quarters} | {one['core_seconds']} |")
+    verdict = "under" if found["ok"] else "NOT under"
+    return "\n".join(lines) + (
+        f"\n\n{size['rows']:,} rows of {size['users']:,} users, {size['teachers']:,} teachers in blocks of "
+        f"{found['block']}, the embedded model: {verdict} the bound of {found['limit_gib']} GiB, on a machine of "
+        f"{found['machine_gib']} GiB. Memory is that of one block at a time and does not grow with their number: "
+        f"{size['blocks']} of {-(-size['teachers'] // found['block'])} blocks were trained and asked here, two were "
+        f"packed for 3 epochs, and two asked all {size['questions']:,} questions (`{found['command']}`; core "
+        f"seconds are those of a busy machine). Commit {found['commit'][:7]}.\n"
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "memory-table": memory_table,
     "job-table": job_table,
     "launch-table": launch_table,
     "throughput-table": throughput_table,

@@ -87,14 +87,14 @@ def corpus_config(
 
 def taught(folder: Path, config: Config, home: Path) -> Run:
     here = runs.begin(folder, configs.to_yaml(config), home / "ledger.sqlite", home)
-    pipeline.generate(config, here, anyway=True)
+    pipeline.generate(config, here, anyway=True, research=True)
     return here
 
 
 def chosen(folder: Path, config: AugmentConfig, home: Path) -> dict[str, Any]:
     """What a classifier learnt from the corpus, what was promised, and the secrets found in it."""
     here = runs.begin(folder, configs.to_yaml(config), home / "ledger.sqlite", home)
-    work = augmenting.augment(config, here)
+    work = augmenting.augment(config, here, research=True)
     found = measure_augment.evaluate(here, encoder=work.encoder)
     said = json.loads((here.release / "statement.json").read_text())
     figures = {

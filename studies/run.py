@@ -26,7 +26,7 @@ from hearsay.adapter_files import merged
 from hearsay.baselines import unprotected
 from hearsay.config import Config
 from hearsay.evaluate.references import ensemble_perplexity, train_private
-from hearsay.evaluate.text import bleu_scores, gap_closed
+from hearsay.evaluate.text import gap_closed
 from hearsay.reading import Columns, read_rows
 from hearsay.stages import save_tensor
 from hearsay.work import Work
@@ -121,8 +121,6 @@ def _measure(work: Work, config: Config, measure: dict[str, Any], folder: Path) 
         some = rows[: measure["ensemble"]]
         found["ensemble_ppl"] = ensemble_perplexity(work.stack, store, some, data.prefix_tokens)
         found["ensemble_base_ppl"] = _perplexity(work.lm, some, data.prefix_tokens)
-    if measure.get("bleu"):
-        found["bleu4"] = _bleu(student, rows[:1000], config)
     return found
 
 
@@ -143,13 +141,6 @@ def _stored(work: Work, name: str) -> torch.Tensor:
 def _perplexity(lm: models.LanguageModel, rows: list[list[int]], prefix: int) -> float:
     nll, tokens = models.token_nll(lm, rows, prefix)
     return math.exp(nll / tokens)
-
-
-def _bleu(lm: models.LanguageModel, rows: list[list[int]], config: Config) -> float:
-    data = config.data
-    made = models.generate(lm, [row[: data.prefix_tokens] for row in rows], max_tokens=data.max_tokens)
-    wanted = models.decode(lm, [row[data.prefix_tokens :] for row in rows])
-    return bleu_scores(models.decode(lm, made), wanted)[0][3]
 
 
 if __name__ == "__main__":

@@ -130,3 +130,12 @@ def test_the_plan_quotes_what_was_measured() -> None:
         share = statistics.mean(one["gap_closed"] for one in seeds.values())
         found[round(plan.make(asked).noise_over_clip or 0, 2)] = round(share, 2)
     assert found == advice.EVIDENCE
+
+
+def test_the_drawing_of_the_rooms_leaves_none_out() -> None:
+    drawing = (ROOT / "docs" / "architecture.md").read_text().split("`import-linter`")[0]
+    rooms = [
+        path for path in (ROOT / "src" / "hearsay").iterdir() if path.name[0] not in "_." and path.suffix != ".typed"
+    ]
+    names = {f"{path.name}/" if path.is_dir() else path.name for path in rooms}
+    assert len(names) > 30 and not {name for name in names if f" {name}" not in drawing}

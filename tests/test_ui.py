@@ -19,6 +19,8 @@ import yaml
 
 from conftest import TinyDemo
 from hearsay import stages
+from hearsay.accounting import plan
+from hearsay.cli.main import app
 from hearsay.errors import BadInput
 from hearsay.run import begin, open_run, worker
 from hearsay.sections import Ask
@@ -323,6 +325,18 @@ def test_recipes_are_those_of_the_config() -> None:
     for name in names:  # each of them can be planned, with rounds
         assert "why" in planner.answer(planner.Choice(recipe=name, rounds=3)), name
     assert Ask.model_fields["recipe"].default in names
+
+
+@pytest.mark.parametrize(
+    "choice", [{"recipe": "updates", "rounds": 20}, {"recipe": "seqpate"}, {"epsilon": 1, "teachers": 700}]
+)
+def test_the_command_beside_a_plan_gives_that_plan(choice: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = planner.answer(planner.Choice(**choice))
+    command = shown["command"].split()
+    assert command[:2] == ["hearsay", "plan"]
+    app([*command[1:], "--json"], standalone_mode=False)
+    typed = json.loads(capsys.readouterr().out)
+    assert all(typed[name] == shown[name] for name in plan.Plan.__dataclass_fields__ if name != "warnings")
 
 
 # --- a finished run -------------------------------------------------------------------------------------------------

@@ -366,6 +366,17 @@ def test_the_server_is_adam_and_averages_its_last_rounds() -> None:
     assert torch.allclose(server.result, (seen[-1] + seen[-2]) / 2, atol=1e-6)
 
 
+def test_a_server_with_momentum_goes_the_mean_of_what_it_heard() -> None:
+    settings = ServerSettings(rounds=3, learning_rate=0.5, optimiser="momentum", average=0.0)
+    server = Server(torch.zeros(2), torch.tensor([1]), settings)
+    heard, place = [4.0, -2.0, 1.0], 0.0
+    for turn, update in enumerate(heard, start=1):
+        server.step(torch.tensor([update]))
+        weights = [0.9 ** (turn - i) for i in range(1, turn + 1)]
+        place += server._rate() * sum(w * h for w, h in zip(weights, heard, strict=False)) / sum(weights)
+        assert server.student.tolist() == pytest.approx([0.0, place], abs=1e-6)
+
+
 def test_the_server_weighs_the_way_back() -> None:
     settings, places, weighed = (
         ServerSettings(rounds=4, learning_rate=0.1),

@@ -129,7 +129,7 @@ def _split(model: Any, top_blocks: int) -> Split:
     blocks = list(inner.h if family == "gpt2" else inner.layers)
     if not 1 <= top_blocks <= len(blocks):
         raise ModelError(
-            f"got teachers.blocks {top_blocks}, need 1 to {len(blocks)}, the number of blocks of the model"
+            f"got adapter.blocks {top_blocks}, need 1 to {len(blocks)}, the number of blocks of the model"
         )
     cut = len(blocks) - top_blocks
     head = model.get_output_embeddings()
@@ -206,5 +206,5 @@ def target_names(split: Split, targets: tuple[str, ...]) -> tuple[str, ...]:
     known = [name for group in groups.values() for name in group]
     chosen = {name for target in targets for name in groups.get(target, (target,))}
     if unknown := sorted(chosen - set(known)):
-        raise ModelError(f"got teachers.targets {', '.join(unknown)}, need attention, mlp or any of {', '.join(known)}")
+        raise ModelError(f"got adapter targets {', '.join(unknown)}, need attention, mlp or any of {', '.join(known)}")
     return tuple(name for name in known if name in chosen)

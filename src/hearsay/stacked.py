@@ -137,7 +137,7 @@ class StackedTop:
 
     def __init__(self, model: Any, shape: AdapterShape) -> None:
         if shape.rank < 1:
-            raise ModelError(f"got teachers.rank {shape.rank}, need at least 1")
+            raise ModelError(f"got adapter.rank {shape.rank}, need at least 1")
         self.split: Split = checked_split(model, shape.top_blocks)
         # Both take rows and positions (none: plain causal rows). `hidden` wants the rows of one teacher together.
         self.trunk: Callable[..., Tensor] = self.split.trunk

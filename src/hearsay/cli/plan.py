@@ -22,7 +22,8 @@ def plan(
     units: Annotated[int | None, Flag(help="How many units there are, as declared by you.")] = None,
     sentences: Annotated[int | None, Flag(help="How many private sentences there are, as declared by you.")] = None,
     one_unit_per_teacher: Annotated[
-        bool | None, Flag("--one-unit-per-teacher", help="No shard can ever hold two units: less noise.")
+        bool | None,
+        Flag("--one-unit-per-teacher", help="As if no shard could hold two units (a run's can): less noise."),
     ] = None,
     clip: Annotated[float | None, Flag(help="hellinger: joint clip C of a teacher's residuals.")] = None,
     candidates: Annotated[int | None, Flag(help="Candidate tokens per question. [default: 50]")] = None,
@@ -34,12 +35,12 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Noise, effective tokens, feasible or not and why. Counts nothing: numbers are declared."""
+    flags = {name: value for name, value in locals().items() if name not in ("config", "as_json") and value is not None}
     import dataclasses
 
     from hearsay.accounting import plan as plans
 
-    given = {key: value for key, value in locals().items() if value is not None}
-    if config is not None and _labelled(config, {*given} - {"config", "as_json", "dataclasses", "plans"}):
+    if config is not None and _labelled(config, flags):
         _plan_corpus(config, as_json)
         return
     base, settings = plans.Request(), None
@@ -48,8 +49,6 @@ def plan(
 
         settings = load(config)
         base = settings.plan_request()
-    names = {field.name for field in dataclasses.fields(plans.Request)}
-    flags = {key: value for key, value in given.items() if key in names}
     made = plans.make(dataclasses.replace(base, **flags))
     for warning in made.warnings:
         warn(warning)
@@ -108,7 +107,7 @@ def _left(settings: Any) -> tuple[float | None, str | None]:
     return left, None
 
 
-def _labelled(config: Path, flags: set[str]) -> bool:
+def _labelled(config: Path, flags: dict[str, Any]) -> bool:
     """Whether the config is for a labelled corpus, whose plan follows from the config alone."""
     from hearsay.config import task_of
     from hearsay.errors import BadInput

@@ -37,7 +37,7 @@ class Memory:
             f"got a device too small for one block of {block} teachers, need about {need:.1f} GiB "
             f"(model {self.base / _GIB:.1f}, adapters and rows {self.state / _GIB:.1f}, "
             f"one step {self.launch / _GIB:.1f}); "
-            "lower compute.block, teachers.rank, teachers.blocks or teachers.rows_per_step, or choose a smaller model"
+            "lower compute.block, adapter.rank, adapter.blocks or teachers.rows, or choose a smaller model"
         )
 
 

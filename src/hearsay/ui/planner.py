@@ -37,6 +37,13 @@ class Choice(BaseModel):
         return plan.Request(**given)
 
 
+def command(request: plan.Request) -> str:
+    """What to type for this very plan: every setting that is not as `hearsay plan` has it."""
+    usual = dataclasses.asdict(plan.Request())
+    words = [f"--{name} {value}" for name, value in dataclasses.asdict(request).items() if value != usual[name]]
+    return " ".join(["hearsay plan", *words])
+
+
 def recipes() -> list[dict[str, str]]:
     """As the config knows them: a new recipe appears by itself."""
     return [{"name": name, "default": name == Ask.model_fields["recipe"].default}
@@ -45,12 +52,14 @@ def recipes() -> list[dict[str, str]]:
 
 def answer(choice: Choice) -> dict[str, Any]:
     """The plan, or why there is none: both are an answer to somebody who moves a slider."""
+    request = choice.request()
+    typed = {"command": command(request)}
     try:
-        made = plan.make(choice.request())
+        made = plan.make(request)
     except HearsayError as error:
-        return {"feasible": False, "why": str(error), "warnings": []}
+        return {"feasible": False, "why": str(error), "warnings": [], **typed}
     # How many teachers there are says nothing about updates, which come from every unit.
-    return made.to_json() | {"odds": guess_percent(made.mu), "picture": choice.recipe != "updates"}
+    return made.to_json() | typed | {"odds": guess_percent(made.mu), "picture": choice.recipe != "updates"}
 
 
 def guess_percent(mu: float) -> str:

@@ -67,7 +67,7 @@ async function show() {
   }
   if (mine !== turn) return; // a later choice was faster
   find("plan-result").replaceChildren(...result(made));
-  find("plan-command").textContent = command(chosen);
+  find("plan-command").textContent = made.command ?? "";
   if (made.picture) draw(find("plan-figure"), `plan.svg?${query(chosen)}`);
   else find("plan-figure").hidden = true;
 }
@@ -87,9 +87,3 @@ function result(made) {
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
-
-function command(chosen) {
-  const rounds = chosen.recipe === "seqpate" ? 1 : Number(chosen.rounds);
-  const words = { epsilon: chosen.epsilon, teachers: chosen.teachers, queries: chosen.questions * rounds, units: chosen.units, sentences: chosen.sentences, recipe: chosen.recipe };
-  return "hearsay plan " + Object.entries(words).map(([name, text]) => `--${name} ${text}`).join(" ");
-}
