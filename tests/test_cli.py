@@ -300,7 +300,7 @@ def test_a_large_delta_is_warned_about_and_goes_on(hearsay: Any, tmp_path: Path)
         (b'{"message": "no such column", "user": "u"}\n', ["private.jsonl", "text"]),
         (b"", ["private.jsonl"]),
         (b'{"text": "\xff\xfe", "user": "u"}\n', ["private.jsonl", "row 1"]),
-        (b'{"text": null, "user": "u"}\n', ["private.jsonl", "row 1", "text"]),
+        (b'{"text": null, "user": "u"}\n', ["private.jsonl", "without rows of text", "column 'text'"]),
         (b'{"text": "secret words"}\n', ["private.jsonl", "user"]),
     ],
 )
@@ -471,6 +471,8 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
     assert not first.private.exists() and (first.folder / run.RECEIPT).exists()
     with pytest.raises(BadInput, match="was destroyed"):
         run.begin(tmp_path / "run", "settings", ledger)
+    with pytest.raises(BadInput, match="was destroyed"), first.working():  # begun before, and late to take the lock
+        pass
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -350,7 +350,7 @@ def test_a_head_that_cannot_be_written_does_not_lose_the_paid_answer(
 ) -> None:
     door = _door(tmp_path)
 
-    def refuse(folder: Path, head: object) -> None:
+    def refuse(folder: Path, head: object, name: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:

@@ -316,6 +316,24 @@ def test_a_deleted_tail_is_found_and_refused(tmp_path: Path, from_row: int) -> N
     assert check_run_head(ledger, run)
 
 
+def test_of_two_copies_only_the_newest_goes_on(tmp_path: Path) -> None:
+    """Each has rows of its own then, and both would verify: the budget would be spent twice."""
+    ledger, _ = _filled(tmp_path)
+    ledger.close()
+    copied = tmp_path / "backup" / ledger.path.name
+    _copy(ledger.path, copied.parent)
+    original, copy = Ledger.open(ledger.path), Ledger.open(copied)
+    assert verify(copy).ok
+    first, second = _run(tmp_path, "first"), _run(tmp_path, "second")
+    original.register("first", first)
+    _charge(original, first, "q", run="first")
+    with pytest.raises(LedgerError, match="which this machine has seen"):
+        copy.register("second", second)
+    with pytest.raises(LedgerError, match="which this machine has seen"):
+        _charge(copy, second, "q", run="second")
+    assert "which this machine has seen" in verify(copy).problems[0] and verify(original).ok
+
+
 def test_a_removed_head_is_found(tmp_path: Path) -> None:
     ledger, run = _filled(tmp_path)
     (run / chain.HEAD_FILE).unlink()
@@ -555,7 +573,7 @@ def test_a_ledger_that_cannot_be_written_can_be_read(tmp_path: Path, log_in_use:
     def read() -> None:
         seen = Ledger.open(ledger.path)
         assert len(seen.charges()) == 5 and verify(seen).ok
-        with pytest.raises(BadInput, match="cannot write the ledger"):
+        with pytest.raises(BadInput, match="cannot write"):
             seen.charge("r", "new", TINY, answer="x", purpose="test", folder=run)
 
     assert _as_nobody(read) == 0

@@ -134,7 +134,19 @@ def test_only_the_named_columns_are_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "expected"), [(17, "17"), (17.0, "17"), (0, "0"), (" anna ", "anna"), (2**80, str(2**80))]
+    ("user", "expected"),
+    [
+        (17, "17"),
+        (17.0, "17"),
+        ("17.0", "17"),
+        ("-17.00", "-17"),
+        ("17.05", "17.05"),
+        ("v1.0", "v1.0"),
+        (0, "0"),
+        (" anna ", "anna"),
+        ("Jose\u0301", "Jos\u00e9"),
+        (2**80, str(2**80)),
+    ],
 )
 def test_user_ids_become_text(tmp_path: Path, user: object, expected: str) -> None:
     path = put(tmp_path / "a.jsonl", jsonl([{"text": "some words", "user": user}]))

@@ -504,6 +504,14 @@ def test_a_schedule_pays_for_one_run_and_says_so_before_anything_is_read(
     assert hearsay("plan", settings) == 0 and "set updates.sample to 1" in capsys.readouterr().out
 
 
+def test_beside_anothers_samples_a_mix_divides_what_is_left(desk: Path, tmp_path: Path) -> None:
+    first = _variant(desk, "third", ask={"recipe": "updates"}, updates={"sample": 0.5}, privacy={"spend": 0.3})
+    assert hearsay("run", first, "--out", tmp_path / "one", "--anyway", "--json") == 0
+    second = _variant(desk, "rest", updates={"share": 0.9}, privacy={"spend": 0.65})
+    assert hearsay("run", second, "--out", tmp_path / "two", "--anyway", "--json") == 0
+    assert hearsay("ledger", "verify", tmp_path / "two") == 0
+
+
 def test_after_a_committed_sample_nothing_is_left(
     desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,12 +90,15 @@ def student(tmp_path: Path) -> Path:
     return other.release / "student"
 
 
-@pytest.mark.parametrize("way", ["local", "link", "endpoint", "encoder"])
+@pytest.mark.parametrize("way", ["local", "link", "endpoint", "encoder", "file"])
 def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Path, student: Path, way: str) -> None:
     (tmp_path / "link").symlink_to(student)
     body = corpus(tmp_path)
     if way == "encoder":
         body["discriminator"]["encoder"] = str(student)
+    elif way == "file":  # what it wrote carries the same cost
+        pool = Path(body["generator"]["files"][0]).rename(student / "pool.jsonl")
+        body["generator"]["files"] = [str(pool)]
     else:
         named = tmp_path / "link" if way == "link" else student
         body["generator"] = {"backend": "endpoint" if way == "endpoint" else "local", "model": str(named)}
@@ -105,6 +108,15 @@ def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Pa
 
 def test_a_base_model_carries_the_cost_of_the_run_that_made_it(tmp_path: Path, student: Path) -> None:
     config = Config.model_validate(generating(tmp_path, model=str(student)))
+    here = runs.begin(tmp_path / "run", configs.to_yaml(config), tmp_path / "ledger.sqlite", tmp_path / "home")
+    with pytest.raises(BadInput, match="must be charged to one ledger"):
+        work.prepare(config, here, Watch)
+
+
+def test_public_text_carries_the_cost_of_the_run_that_wrote_it(tmp_path: Path, student: Path) -> None:
+    body = generating(tmp_path)
+    body["data"]["public"] = str(student / "said.jsonl")
+    config = Config.model_validate(body)
     here = runs.begin(tmp_path / "run", configs.to_yaml(config), tmp_path / "ledger.sqlite", tmp_path / "home")
     with pytest.raises(BadInput, match="must be charged to one ledger"):
         work.prepare(config, here, Watch)

@@ -47,6 +47,8 @@ def written(config: AugmentConfig, run: Run, flow: Stages) -> list[Candidate]:
 def _write(config: AugmentConfig, run: Run, progress: generator.Progress) -> list[Candidate]:
     settings, labels, seed = config.generator, config.data.labels, config.compute.seed
     if settings.backend == "file":
+        for path in settings.files:
+            charging.check_origin(path, run)
         return generator.from_files(settings.files, settings, labels)
     asked = generator.requests(settings, labels, seed)
     source = _source(settings, run)

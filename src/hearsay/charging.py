@@ -68,18 +68,18 @@ def answerable(
     return ledger
 
 
-def check_origin(model: str, run: Run) -> None:
-    """A model that a run made carries that run's cost: both must stand in one ledger, or the cost hides."""
-    maker = None if model == "embedded" else run_around(Path(model))
+def check_origin(place: str | Path, run: Run) -> None:
+    """A model or text that a run made carries that run's cost: both must stand in one ledger, or the cost hides."""
+    maker = None if place == "embedded" else run_around(Path(place))
     if maker is None:
         return
     if maker.ledger != run.ledger:
         raise BadInput(
-            f"the student of {maker.folder} is charged to {maker.ledger}, this run to {run.ledger}; both must be "
+            f"what {maker.folder} released is charged to {maker.ledger}, this run to {run.ledger}; both must be "
             f"charged to one ledger: type --ledger {maker.ledger}"
         )
-    if not Path(model).resolve().is_relative_to(maker.release):
-        raise BadInput(f"{model} lies in a run directory but not in its release/: no guarantee covers it; name another")
+    if not Path(place).resolve().is_relative_to(maker.release):
+        raise BadInput(f"{place} lies in a run directory but not in its release/: no guarantee covers it; name another")
 
 
 def refuse_early(config: Config, run: Run) -> None:
@@ -121,6 +121,6 @@ def part_of_budget(config: Budgeted, ledger: Ledger, part: float) -> Fraction:
 
 
 def share_of_a_round(config: Config, ledger: Ledger) -> Fraction:
-    """mu^2 for one round of answers: an equal part of what updates leave; a committed schedule has taken its own."""
-    part = 1.0 if ledger.budget.schedule else 1 - config.share_of_updates
+    """mu^2 for one round of answers: an equal part of what updates leave; sampled ones have taken theirs before."""
+    part = 1.0 if config.update_rate < 1 else 1 - config.share_of_updates
     return part_of_budget(config, ledger, part) / config.ask.rounds - 4 * UNIT

@@ -9,6 +9,8 @@ passed over, uncounted: how many there are is a fact about private people too.
         ...
 """
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ Reader = Callable[[Path, Sequence[str]], Iterator[Record]]
 
 LINES: dict[str, Reader] = {".jsonl": jsonl_records, ".ndjson": jsonl_records, ".csv": csv_records}
 TABLES: dict[str, Reader] = {".parquet": parquet_records, ".arrow": arrow_records}
+WHOLE = re.compile(r"^(-?\d+)\.0+$")  # what tools without missing integers write
 FORMATS = ".jsonl or .csv (optionally with .gz, .xz or .bz2), .parquet, or a folder saved by Dataset.save_to_disk"
 
 
@@ -108,10 +111,12 @@ def _text(value: object, path: Path, row: int, column: str) -> str:
 
 
 def _user(value: object, path: Path, row: int, column: str) -> str:
-    """Space around an id is dropped: writing one person two ways would split them over two teachers."""
+    """One person written in two ways would be two units: space around an id is dropped, accents are composed, and
+    17.0 is 17, also as the text that a csv file makes of it.
+    """
     user = _name(value)
     if user:
-        return user
+        return unicodedata.normalize("NFC", WHOLE.sub(r"\1", user))
     got = "no user" if user == "" else f"a value of type {type(value).__name__}"
     raise bad(path, got, "a user id (text or a whole number)", AGAIN, row=row, column=column)
 

@@ -74,6 +74,19 @@ class Run:
             lock.flush()
             yield
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """As `alone`, for what reads private text: none of it is left, or read again, once it was forgotten."""
+        with self.alone():
+            self.refuse_forgotten()
+            yield
+
+    def refuse_forgotten(self) -> None:
+        if (self.folder / RECEIPT).exists():  # going on would read the private text again and make the receipt a lie
+            raise BadInput(
+                f"the private part of {self.folder} was destroyed (see {RECEIPT}); name another --out for a new run"
+            )
+
 
 def begin(folder: Path, config_text: str, ledger: Path, home: Path | None = None) -> Run:
     """Creates the directory, or takes up the one that is there if its settings are the same.
@@ -165,8 +178,7 @@ def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
         raise ConfigError(f"{folder} was begun with other settings (see its config.yaml); name another with --out")
     if run.ledger != ledger.resolve():
         raise ConfigError(f"{folder} is charged to {run.ledger}; continue with that ledger, or name another --out")
-    if (folder / RECEIPT).exists():  # going on would read the private text again and make the receipt a lie
-        raise BadInput(f"the private part of {folder} was destroyed (see {RECEIPT}); name another --out for a new run")
+    run.refuse_forgotten()
     return run
 
 

@@ -128,9 +128,7 @@ def _split(model: Any, top_blocks: int) -> Split:
     family, inner = _family(model)
     blocks = list(inner.h if family == "gpt2" else inner.layers)
     if not 1 <= top_blocks <= len(blocks):
-        raise ModelError(
-            f"got adapter.blocks {top_blocks}, need 1 to {len(blocks)}, the number of blocks of the model"
-        )
+        raise ModelError(f"got adapter.blocks {top_blocks}, need 1 to {len(blocks)}, the number of blocks of the model")
     cut = len(blocks) - top_blocks
     head = model.get_output_embeddings()
     return Split(

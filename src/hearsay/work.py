@@ -60,6 +60,8 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
         torch.set_num_threads(config.compute.threads)
     device = stages.pick_device(config.compute.device)
     charging.check_origin(config.model, run)
+    for text in config.data.public:
+        charging.check_origin(text, run)
     charging.refuse_early(config, run)
     with flow.start("model"):
         lm = models.load(config.model, device=device, dtype=precision(config.compute.precision, device))

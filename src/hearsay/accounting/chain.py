@@ -2,7 +2,8 @@
 
 Each row's hash covers the row and the hash before it, so a changed row breaks the chain. A chain alone cannot tell
 that its tail was cut off or that an old copy was put back; so after each charge the head (row number and hash) is
-also written into the run's own directory, and compared when the ledger is opened and verified.
+also written into the run's own directory and into this machine's home (identity.py), and compared when the ledger is
+written and verified.
 """
 
 import contextlib
@@ -34,9 +35,9 @@ class Head:
     hash: str
 
 
-def write_head(run_folder: Path, head: Head) -> None:
+def write_head(folder: Path, head: Head, name: str = HEAD_FILE) -> None:
     """Atomic: a crash leaves the older head, which is still a true prefix of the chain."""
-    target = run_folder / HEAD_FILE
+    target = folder / name
     draft = target.with_suffix(f".{os.getpid()}.draft")
     try:
         with draft.open("w") as file:
@@ -50,12 +51,12 @@ def write_head(run_folder: Path, head: Head) -> None:
         raise
 
 
-def read_head(run_folder: Path) -> Head | None:
-    path = run_folder / HEAD_FILE
+def read_head(folder: Path, name: str = HEAD_FILE) -> Head | None:
+    path = folder / name
     if not path.exists():
         return None
     try:
         body = json.loads(path.read_text())
         return Head(str(body["ledger"]), int(body["row"]), str(body["hash"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise LedgerError(f"{path} is not a ledger head; restore it from a backup of the run directory") from error
+        raise LedgerError(f"{path} is not a ledger head; restore it from a backup") from error

@@ -95,6 +95,24 @@ def ledger_path(corpus_name: str) -> Path:
     return home() / f"ledger-{readable}{'-' + tag if tag else ''}.sqlite"
 
 
+def heads() -> Path:
+    """The newest head of every ledger that was written from here: of two copies of one, only the newer goes on."""
+    return home() / "heads"
+
+
+@contextmanager
+def one_copy(ledger: str) -> Iterator[None]:
+    """While a ledger is written from this home, no copy of it is."""
+    try:
+        heads().mkdir(parents=True, exist_ok=True)
+        lock = (heads() / f".{ledger}.lock").open("w")
+    except OSError as error:
+        raise BadInput(f"cannot write {heads()}: {error.strerror}; name a writable folder in HEARSAY_HOME") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def remember(ledger: str, path: Path, sketch: tuple[bytes, ...]) -> None:
     """Refuses a corpus that another ledger already answers for, else notes it. Every sketch seen is kept."""
     registry = home() / "corpora.json"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.accounting import budget as budgets
-from hearsay.accounting import chain, events, store
+from hearsay.accounting import chain, events, identity, store
 from hearsay.accounting.budget import Budget
 from hearsay.accounting.events import Event, Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.store import in_words, transaction
@@ -68,6 +68,8 @@ class Ledger:
             self.adjacency: str = first["adjacency"]
             self.research: bool = first["research"]
             self.budget: Budget = budgets.from_json(first["budget"])
+            if not self.id.isalnum():  # files are named by it
+                raise ValueError("a name that is none")
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise LedgerError(f"row 1 of {path} was changed: it states no budget ({error})") from error
 
@@ -116,14 +118,9 @@ class Ledger:
         Every head at hand is compared first: a new run must not go on from a restored backup, nor may an old run's
         head, which is the evidence, be overwritten.
         """
-        with in_words(self.path), transaction(self._db):
-            store.check_tail(self._db, self.path)
-            self._check_head(folder)
+        with self._writing(run, folder):
             for other in self.run_folders().values():
                 self._check_head(other, own=False)
-            self._note_run(run, folder)
-            head = self._head()
-        _keep_head(folder, head)
 
     def charge(
         self, run: str, question: str, event: Event, *, answer: str, purpose: str, folder: Path, noise: str = "grid"
@@ -199,14 +196,17 @@ class Ledger:
 
     @contextmanager
     def _writing(self, run: str, folder: Path) -> Iterator[None]:
-        """One transaction for a row of this run, and the new head in its directory."""
-        with in_words(self.path), transaction(self._db):
-            store.check_tail(self._db, self.path)
-            self._check_head(folder)
-            self._note_run(run, folder)
-            yield
-            head = self._head()
-        _keep_head(folder, head)
+        """One transaction for a row of this run, and the new head in its directory and at home."""
+        with identity.one_copy(self.id):
+            with in_words(self.path), transaction(self._db):
+                store.check_tail(self._db, self.path)
+                self.check_home()
+                self._check_head(folder)
+                self._note_run(run, folder)
+                yield
+                head = self._head()
+            _keep_head(folder, head)
+            _keep_head(identity.heads(), head, f"{self.id}.json")
 
     def _after(self, before: Account, event: Event) -> Account:
         after = charged(self.budget, before, event)
@@ -226,12 +226,22 @@ class Ledger:
         head = chain.read_head(folder)
         if head is None or (head.ledger != self.id and not own):  # another run may live there by now
             return
-        stored = self._query("SELECT hash FROM ledger WHERE row = ?", (head.row,))
         if head.ledger != self.id:
             raise LedgerError(f"{folder} was charged to another ledger than {self.path}; name that one with --ledger")
+        self._check_seen(head, str(folder))
+
+    def check_home(self) -> None:
+        """Two copies of one ledger, each with rows of its own, would be two budgets."""
+        head = chain.read_head(identity.heads(), f"{self.id}.json")
+        if head is not None:
+            self._check_seen(head, "this machine")
+
+    def _check_seen(self, head: chain.Head, by: str) -> None:
+        stored = self._query("SELECT hash FROM ledger WHERE row = ?", (head.row,))
         if not stored or stored[0][0] != head.hash:
             raise LedgerError(
-                f"{self.path} lacks row {head.row}, which {folder} has seen: a tail was deleted or an old copy restored"
+                f"{self.path} lacks row {head.row}, which {by} has seen: a tail was deleted or an old copy restored; "
+                "go on with the newest one"
             )
 
     def _note_run(self, run: str, folder: Path) -> None:
@@ -290,10 +300,10 @@ def _parse(row: int, text: str) -> dict[str, Any]:
     return body
 
 
-def _keep_head(folder: Path, head: chain.Head) -> None:
+def _keep_head(folder: Path, head: chain.Head, name: str = chain.HEAD_FILE) -> None:
     """After the commit. If it fails, the older head stays, which is still true; what was charged stays charged."""
     try:
-        chain.write_head(folder, head)
+        chain.write_head(folder, head, name)
     except OSError as error:
         raise BadInput(
             f"row {head.row} is in the ledger, but its head could not be kept in {folder}: {error.strerror}; "

@@ -88,7 +88,8 @@ def _remove(draft: Path) -> None:
 def append(db: sqlite3.Connection, body: dict[str, Any], *, run: str | None, question: str | None) -> int:
     last = db.execute("SELECT row, hash FROM ledger ORDER BY row DESC LIMIT 1").fetchone()
     row, previous = (last[0] + 1, last[1]) if last else (1, chain.GENESIS)
-    text = chain.canonical({**body, "row": row, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+    # The day is enough for an auditor; seconds between rows would tell how many units took part in a round.
+    text = chain.canonical({**body, "row": row, "time": time.strftime("%Y-%m-%d", time.gmtime())})
     db.execute(
         "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)",
         (row, body["kind"], run, question, text, chain.link(previous, text)),

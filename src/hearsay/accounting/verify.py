@@ -69,6 +69,7 @@ def verify(ledger: Ledger) -> Verdict:
     if second["epsilon"] > epsilon * (1 + AGREEMENT) + 1e-9:
         problems.append(f"the second accountant finds epsilon {second['epsilon']}, more than {epsilon}")
     unchecked = _check_heads(ledger, bodies, problems)
+    _collect(problems, ledger.check_home)
     return Verdict(
         epsilon=epsilon,
         delta=budget.delta,

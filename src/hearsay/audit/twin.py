@@ -62,7 +62,7 @@ def make(run: Run, config: Config, watch: Callable[[str], Watch], *, digits: int
     settings = _settings(config, folder, _write(config, folder / "rows.jsonl", ours), ours, public)
     home = folder / "home"
     here = runs.begin(folder / "run", configs.to_yaml(settings), home / "ledger.sqlite", home)
-    with here.alone(), identity.at(home):
+    with here.working(), identity.at(home):
         work = pipeline.generate(settings, here, watch, anyway=True, research=True)
     student = models.load(str(here.release / "student"), device=work.lm.device)
     private = _reference(settings, work.lm, ours, folder / "rows.jsonl", Stages(run, watch))

@@ -48,7 +48,7 @@ def run(config: Path, out: Path, ledger: Path | None, anyway: bool, watch: Any) 
         for _, paths, columns in labelled_inputs(settings):
             check_schema(paths, columns)
     here = runs.begin(out, configs.to_yaml(settings), ledger or identity.ledger_path(settings.privacy.corpus))
-    with here.alone():
+    with here.working():
         augmenting.augment(settings, here, watch)
     return here
 

@@ -51,7 +51,7 @@ def run(
         for _, paths, columns in inputs(settings):
             check_schema(paths, columns)
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
-    with here.alone():
+    with here.working():
         work = pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
         if settings.baseline is None or settings.baseline.protects:  # else there is no student to show
             samples.write(here, work.lm, work.prefixes, settings.compute.seed)
@@ -145,9 +145,12 @@ def evaluate(
         from hearsay import measure_augment
         from hearsay.cli import augment
 
-        augment.summary(here, as_json, measure_augment.evaluate(here, _watch(as_json)))
+        with here.alone():
+            found = measure_augment.evaluate(here, _watch(as_json))
+        augment.summary(here, as_json, found)
         return
-    found = measure.evaluate(here, _watch(as_json), completions=completions)
+    with here.alone():
+        found = measure.evaluate(here, _watch(as_json), completions=completions)
     page.write(here)
     if as_json:
         print_json(found)

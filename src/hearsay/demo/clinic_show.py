@@ -48,7 +48,7 @@ def play(
     config = AugmentConfig.model_validate(body)
     here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)  # refuses other settings
     corpus(out / "corpus", seed, body["data"]["units"])
-    with here.alone(), identity.at(home):
+    with here.working(), identity.at(home):
         work = augmenting.augment(config, here, watch)
         found = measure_augment.evaluate(here, watch, encoder=work.encoder)
     return here.folder, found

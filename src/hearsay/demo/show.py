@@ -63,7 +63,7 @@ def play(
     config = Config.model_validate(demo_settings(files_in(out / "corpus"), seed, settings))
     here = runs.begin(out / "run", configs.to_yaml(config), home / "ledger.sqlite", home)  # refuses other settings
     corpus(out / "corpus", seed, settings)
-    with here.alone(), identity.at(home):
+    with here.working(), identity.at(home):
         work = pipeline.generate(config, here, watch)
         samples.write(here, work.lm, work.prefixes, config.compute.seed)
         found = measure.evaluate(here, watch, completions=COMPLETIONS, rows=HELD_OUT_ROWS, steps=PRIVATE_STEPS)
