@@ -3,8 +3,8 @@
     python benchmarks/partition_memory.py            prints the result and keeps it in benchmarks/results/
 
 The file is made up of random words. Each case runs in a process of its own, so that its peak is its own; the tokeniser
-is a trivial one, so that the figures are those of the reader and the partition. `record` with dedupe is the worst case
-for memory: nearly every row is a unit, and every text is remembered.
+is a trivial one, so that the figures are those of the reader and the partition. `record` is the worst case for memory:
+nearly every row is a unit.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import Any
 
 ROWS, USERS, LIMIT_MIB = 2_000_000, 200_000, 1024
 RESULT = Path(__file__).parent / "results" / "partition_memory.json"
-CASES = {"user": ("user", False), "user, dedupe": ("user", True), "record, dedupe": ("record", True)}
+CASES = ("user", "record")
 
 
 def write_corpus(path: Path, rows: int = ROWS, users: int = USERS) -> None:
@@ -43,10 +43,8 @@ def one_case(corpus: Path, folder: Path, case: str) -> None:
     from hearsay.private.shards import PartitionSettings
     from hearsay.reading import Columns, read_rows
 
-    unit: UnitKind = "user" if CASES[case][0] == "user" else "record"
-    settings = PartitionSettings(
-        shards=2000, unit=unit, cap=100, min_tokens=8, max_tokens=40, vocabulary=50_257, dedupe=CASES[case][1]
-    )
+    unit: UnitKind = "user" if case == "user" else "record"
+    settings = PartitionSettings(shards=2000, unit=unit, cap=100, min_tokens=8, max_tokens=40, vocabulary=50_257)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     rows = read_rows([corpus], Columns("text", "user"))

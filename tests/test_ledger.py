@@ -383,9 +383,12 @@ def test_directories_that_are_gone_or_reused_are_noted_not_judged(tmp_path: Path
 
 
 def _sketch(first: int, count: int) -> tuple[bytes, ...]:
-    from hearsay.private.corpus import sketch
+    from hearsay.private.corpus import BottomSketch
 
-    return sketch((f"user {i}" for i in range(first, first + count)), identity.sketch_key())
+    bottom = BottomSketch(identity.sketch_key())
+    for i in range(first, first + count):
+        bottom.add(f"user {i}")
+    return bottom.value()
 
 
 def test_a_ledger_of_another_corpus_is_refused(tmp_path: Path) -> None:

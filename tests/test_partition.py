@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from hearsay.errors import ConfigError, DataError
-from hearsay.private.corpus import SKETCH_SIZE, UnitKind, key_id, sketch, unit_of
-from hearsay.private.partition import partition, shard_of
+from hearsay.private.corpus import SKETCH_SIZE, BottomSketch, UnitKind, key_id, unit_hash, unit_of
+from hearsay.private.partition import partition
 from hearsay.private.shards import Partition, PartitionSettings, is_finished, open_partition
 from hearsay.reading import Row
 
@@ -38,9 +38,19 @@ def contents(made: Partition) -> Shards:
     shards: Shards = []
     for m in range(made.settings.shards):
         sentences, units = [tuple(s.tolist()) for s in made.shard(m)], made.units(m).tolist()
-        labels = [tuple(x.tolist()) for x in made.labels(m)] if made.settings.labels else [()] * len(sentences)
-        shards.append(list(zip(sentences, units, labels, strict=True)))
+        shards.append(list(zip(sentences, units, strict=True)))
     return shards
+
+
+def home(unit: str, count: int = M) -> int:
+    return unit_hash(KEY, unit) % count
+
+
+def sketch(units: Iterable[str], key: bytes) -> tuple[bytes, ...]:
+    bottom = BottomSketch(key)
+    for unit in units:
+        bottom.add(unit)
+    return bottom.value()
 
 
 def rows_of(*pairs: tuple[str, str]) -> list[Row]:
@@ -81,8 +91,7 @@ def globally_capped(rows: list[Row], setting: PartitionSettings) -> Shards:
 
 # few users and few texts, so that duplicates inside and across units are common; some texts too short, some too long
 TEXTS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6).map(" ".join)
-LABELS = st.lists(st.sampled_from(["x", "y", "unknown"]), max_size=2).map(tuple)
-ROWS = st.lists(st.builds(Row, st.just(1), TEXTS, st.sampled_from("ABCDEFGH"), LABELS), min_size=1, max_size=40)
+ROWS = st.lists(st.builds(Row, st.just(1), TEXTS, st.sampled_from("ABCDEFGH"), st.just(())), min_size=1, max_size=40)
 SETTINGS = st.builds(
     PartitionSettings,
     shards=st.just(M),
@@ -91,8 +100,6 @@ SETTINGS = st.builds(
     min_tokens=st.integers(1, 3),
     max_tokens=st.integers(3, 5),
     vocabulary=st.sampled_from([1000, 70_000]),
-    dedupe=st.booleans(),
-    labels=st.sampled_from([None, ("x", "y")]),
 )
 CASES = st.tuples(ROWS, st.integers(0, 39), SETTINGS)
 
@@ -110,7 +117,7 @@ def shards_changed(split: Callable[[list[Row], PartitionSettings], Shards], case
 @given(CASES)
 def test_one_unit_changes_its_own_shard_only(case: tuple) -> None:
     rows, pick, setting = case
-    own = shard_of(KEY, unit_of(rows[pick % len(rows)], setting.unit), M)
+    own = home(unit_of(rows[pick % len(rows)], setting.unit))
     assert set(shards_changed(hashed, case)) <= {own}
 
 
@@ -131,7 +138,7 @@ def test_a_unit_far_larger_than_all_others_changes_one_shard(unit: UnitKind) -> 
     big = [Row(1, "the big one" if unit == "record" else others[i].text, "big", ()) for i in range(3000)]
     mixed = [row for pair in zip(others, big, strict=True) for row in pair]
     before, after = hashed(others, setting), hashed(mixed, setting)
-    own = shard_of(KEY, unit_of(big[0], unit), M)
+    own = home(unit_of(big[0], unit))
     assert [m for m in range(M) if before[m] != after[m]] == [own]
     assert len(after[own]) == len(before[own]) + 3000
 
@@ -144,17 +151,17 @@ def test_shards_ignore_the_order_of_other_units_and_runs(tmp_path: Path) -> None
     assert first == contents(make(rows_of(*one), tmp_path / "3"))
 
 
-def test_shard_of_is_fixed_for_ever() -> None:
+def test_a_units_shard_is_fixed_for_ever(tmp_path: Path) -> None:
     """Known answers: a change of the hash would move people between the teachers of a resumed run."""
-    assert [shard_of(KEY, user, 2000) for user in ("anna", "bob", "17", "Grüße")] == [420, 870, 1439, 1658]
-    assert (
-        0 <= min(shard_of(KEY, str(i), 7) for i in range(500)) <= max(shard_of(KEY, str(i), 7) for i in range(500)) < 7
-    )
+    known = {"anna": 420, "bob": 870, "17": 1439, "Grüße": 1658}
+    made = make(rows_of(*[(user, f"{user} wrote") for user in known]), tmp_path / "p", replace(BASE, shards=2000))
+    found = {tuple(sentence.tolist()): m for m in range(2000) for sentence in made.shard(m)}
+    assert found == {tuple(tokenise([f"{user} wrote"])[0]): m for user, m in known.items()}
 
 
-def test_shard_of_is_uniform() -> None:
+def test_shards_are_uniform() -> None:
     """Chi-square over 50 shards; a fixed key, so it passes or fails for good (1e-6 false alarm over keys)."""
-    counts = np.bincount([shard_of(KEY, f"user {i}", 50) for i in range(20_000)], minlength=50)
+    counts = np.bincount([home(f"user {i}", 50) for i in range(20_000)], minlength=50)
     assert ((counts - 400) ** 2 / 400).sum() < 115
 
 
@@ -173,17 +180,9 @@ def test_cap_is_per_unit_and_takes_the_first_rows_long_enough(tmp_path: Path) ->
     assert kept == sorted(tuple(tokenise([f"{user} a {i}"])[0]) for user in "AB" for i in (1, 2, 3))
 
 
-def test_dedupe_inside_a_unit_only(tmp_path: Path) -> None:
-    rows = rows_of(("A", "same text"), ("B", "same text"), ("A", "same text"), ("A", "other text"))
-    once = replace(BASE, dedupe=True)
-    assert sum(map(len, contents(make(rows, tmp_path / "1")))) == 4
-    assert sum(map(len, contents(make(rows, tmp_path / "2", once)))) == 3
-    assert sum(map(len, contents(make(rows, tmp_path / "3", replace(once, unit="record"))))) == 2
-
-
 def test_sentences_are_cut_and_keep_file_order(tmp_path: Path) -> None:
     made = make(rows_of(("A", "q w e r t y"), ("A", "one two"), ("A", "z"), ("A", "three four")), tmp_path / "p")
-    shard = made.shard(shard_of(KEY, "A", M))
+    shard = made.shard(home("A"))
     assert [s.tolist() for s in shard] == tokenise(["q w e r", "one two", "three four"])
     assert shard[0].dtype == np.uint16 and not shard[0].flags.writeable
 
@@ -195,23 +194,13 @@ def test_token_width_follows_the_vocabulary(tmp_path: Path, vocabulary: int, dty
     made = partition(
         rows_of(("A", "a b")), setting, key=KEY, tokenise=lambda t: [[top, 0]] * len(t), folder=tmp_path / "p"
     )
-    sentence = made.shard(shard_of(KEY, "A", M))[0]
+    sentence = made.shard(home("A"))[0]
     assert sentence.tolist() == [top, 0] and sentence.dtype == dtype
     for wrong in (vocabulary, -1):
         with pytest.raises(DataError, match="vocabulary"):
             partition(
                 rows_of(("A", "a")), setting, key=KEY, tokenise=lambda t, w=wrong: [[w] * 2], folder=tmp_path / "q"
             )
-
-
-def test_labels(tmp_path: Path) -> None:
-    setting = replace(BASE, labels=("x", "y"), shards=1, cap=9)
-    given_labels = [("y", "x"), ("never seen", "q"), (), ("y",)]
-    made = make([Row(i, "a b", "A", labels) for i, labels in enumerate(given_labels)], tmp_path / "p", setting)
-    assert [ids.tolist() for ids in made.labels(0)] == [[0, 1], [2], [2], [1]]
-    assert made.labels(0)[0].dtype == np.int16
-    with pytest.raises(DataError, match="labels"):
-        make(rows_of(("A", "a b")), tmp_path / "q").labels(0)
 
 
 def test_permissions_and_marker(tmp_path: Path) -> None:
@@ -275,7 +264,9 @@ def test_a_full_disk_and_an_unusable_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_finished_partition_is_reopened_with_its_settings_and_key_only(tmp_path: Path) -> None:
+def test_a_finished_partition_is_reopened_with_its_settings_and_key_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make(rows_of(("A", "a b"), ("B", "c d")), tmp_path / "p")
     again = open_partition(tmp_path / "p", BASE, KEY)
     assert contents(again) == contents(made) and again.sketch == made.sketch
@@ -287,6 +278,9 @@ def test_a_finished_partition_is_reopened_with_its_settings_and_key_only(tmp_pat
         make(rows_of(("A", "a b")), tmp_path / "p")
     with pytest.raises(DataError, match="shard 5"):
         made.shard(M)
+    monkeypatch.setattr("hearsay.private.shards.FORMAT", 99)
+    with pytest.raises(DataError, match="another key or format"):
+        open_partition(tmp_path / "p", BASE, KEY)
 
 
 def test_nothing_long_enough_says_the_setting_and_no_count(tmp_path: Path) -> None:
@@ -337,8 +331,6 @@ def test_sketch_is_of_all_units_and_under_its_own_key(tmp_path: Path) -> None:
         {"min_tokens": 0},
         {"min_tokens": 9},
         {"unit": "row"},
-        {"labels": ()},
-        {"labels": ("a", "a")},
     ],
 )
 def test_bad_settings(wrong: dict[str, object]) -> None:
@@ -346,9 +338,7 @@ def test_bad_settings(wrong: dict[str, object]) -> None:
         replace(BASE, **wrong)
 
 
-def test_bad_keys_and_counts() -> None:
-    for key in (b"", b"short", bytes(65)):
+def test_bad_keys(tmp_path: Path) -> None:
+    for key, other in ((b"", None), (b"short", None), (bytes(65), None), (KEY, b"short")):
         with pytest.raises(ConfigError, match="need 16 to 64"):
-            shard_of(key, "A", 5)
-    with pytest.raises(ConfigError, match="at least 1"):
-        shard_of(KEY, "A", 0)
+            partition([], BASE, key=key, tokenise=tokenise, folder=tmp_path / "p", sketch_key=other)

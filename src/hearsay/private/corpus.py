@@ -51,21 +51,14 @@ def unit_hash(key: bytes, unit: str) -> int:
     return int.from_bytes(digest.digest())
 
 
-def text_hash(key: bytes, unit: int, text: str) -> int:
-    """A text inside one unit: the same text of another unit has another hash."""
-    digest = hashlib.blake2b(unit.to_bytes(DIGEST), key=key, digest_size=DIGEST, person=b"hearsay-text")
-    digest.update(text.encode())
-    return int.from_bytes(digest.digest())
-
-
 def strangers(rows: Iterable[Row], public: Iterable[str], key: bytes, where: str) -> Iterator[Row]:
     """The rows, if none of their texts is among the public ones, which go out. Space between words does not count.
 
     Says that it is so, never which text or how many.
     """
-    known = {text_hash(key, 0, _folded(text)) for text in public}
+    known = {_text_hash(key, text) for text in public}
     for row in rows:
-        if known and text_hash(key, 0, _folded(row.text)) in known:
+        if known and _text_hash(key, row.text) in known:
             raise DataError(
                 f"some text of {where} stands in data.private too; what is public must come from others: remove every "
                 f"text of data.private from {where}"
@@ -73,8 +66,10 @@ def strangers(rows: Iterable[Row], public: Iterable[str], key: bytes, where: str
         yield row
 
 
-def _folded(text: str) -> str:
-    return " ".join(text.split())
+def _text_hash(key: bytes, text: str) -> int:
+    folded = " ".join(text.split())
+    digest = hashlib.blake2b(folded.encode(), key=key, digest_size=DIGEST, person=b"hearsay-text")
+    return int.from_bytes(digest.digest())
 
 
 class BottomSketch:
@@ -104,15 +99,6 @@ class BottomSketch:
 
     def value(self) -> tuple[bytes, ...]:
         return tuple(name.to_bytes(DIGEST) for name in sorted(self._members))
-
-
-def sketch(units: Iterable[str], key: bytes) -> tuple[bytes, ...]:
-    """Bottom sketch of the distinct units, ascending."""
-    check_key(key)
-    bottom = BottomSketch(key)
-    for unit in units:
-        bottom.add(unit)
-    return bottom.value()
 
 
 def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

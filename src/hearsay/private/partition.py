@@ -13,13 +13,12 @@ from array import array
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from hearsay.errors import ConfigError, DataError
-from hearsay.private.corpus import BottomSketch, batches, check_key, text_hash, unit_hash, unit_of
+from hearsay.errors import DataError
+from hearsay.private.corpus import BottomSketch, batches, check_key, unit_hash, unit_of
 from hearsay.private.shards import (
     Partition,
     PartitionSettings,
@@ -33,14 +32,6 @@ from hearsay.reading import Row
 
 AT_ONCE = 16  # rows of a unit that are tokenised in a pass, at least: many short ones must not cost many passes
 Tokenise = Callable[[list[str]], list[list[int]]]  # each text on its own: no padding, nothing learnt from the batch
-
-
-def shard_of(key: bytes, unit: str, count: int) -> int:
-    """The one shard of `count` that holds this unit: keyed BLAKE2b modulo the public number of shards."""
-    check_key(key)
-    if count < 1:
-        raise ConfigError(f"got {count} shards, need at least 1, type `count: 1` or more under `teachers:`")
-    return unit_hash(key, unit) % count
 
 
 def partition(
@@ -79,11 +70,8 @@ class _Collector:
     ) -> None:
         self._settings, self._key, self._tokenise = settings, key, tokenise
         self._sketch, self._tokens = sketch, tokens
-        self._label_ids = {label: i for i, label in enumerate(settings.labels or ())}
         self._given: dict[int, int] = {}  # sentences each unit has contributed
-        self._texts: set[int] = set()  # with dedupe only: texts contributed, named together with their unit
         self._shards, self._lengths, self._units = array("i"), array("i"), array("Q")
-        self._labels, self._label_lengths = array("h"), array("i")
 
     def take(self, batch: list[Row]) -> None:
         """Tokenises no more of a unit than may still be needed, and writes in the order of the file: where a batch ends
@@ -101,9 +89,9 @@ class _Collector:
             waiting = {unit: rows[now[unit] :] for unit, rows in waiting.items()}
             sentences = self._token_ids([batch[place] for place, _ in pairs])
             for (place, unit), sentence in zip(pairs, sentences, strict=True):
-                if self._admit(batch[place], unit, len(sentence)):
+                if self._admit(unit, len(sentence)):
                     kept[place] = unit, sentence[: self._settings.max_tokens]
-        self._write([(batch[place], *kept[place]) for place in sorted(kept)])
+        self._write([kept[place] for place in sorted(kept)])
 
     def _room(self, unit: int) -> int:
         return self._settings.cap - self._given[unit]
@@ -116,23 +104,12 @@ class _Collector:
             self._sketch.add(unit)
         return name
 
-    def _admit(self, row: Row, unit: int, length: int) -> bool:
+    def _admit(self, unit: int, length: int) -> bool:
         """Whether the sentence stays. Looks at nothing but the unit's own rows."""
         if length < self._settings.min_tokens or not self._room(unit):
             return False
-        if self._settings.dedupe:
-            name = text_hash(self._key, unit, row.text)
-            if name in self._texts:
-                return False
-            self._texts.add(name)
         self._given[unit] += 1
         return True
-
-    def _add_labels(self, labels: tuple[str, ...]) -> None:
-        other = len(self._label_ids)
-        ids = sorted({self._label_ids.get(label, other) for label in labels}) or [other]
-        self._labels.extend(ids)
-        self._label_lengths.append(len(ids))
 
     def _token_ids(self, rows: list[Row]) -> list[list[int]]:
         """The tokeniser's own exceptions may quote the text, so only their type is passed on."""
@@ -149,14 +126,12 @@ class _Collector:
             )
         return sentences
 
-    def _write(self, kept: list[tuple[Row, int, list[int]]]) -> None:
-        for row, unit, sentence in kept:
+    def _write(self, kept: list[tuple[int, list[int]]]) -> None:
+        for unit, sentence in kept:
             self._shards.append(unit % self._settings.shards)
             self._lengths.append(len(sentence))
             self._units.append(unit & (2**64 - 1))
-            if self._settings.labels is not None:
-                self._add_labels(row.labels)
-        ids = np.fromiter(chain.from_iterable(sentence for _, _, sentence in kept), dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(sentence for _, sentence in kept), dtype=np.int64)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._settings.vocabulary):
             raise DataError(
                 f"got token ids outside the vocabulary of {self._settings.vocabulary}, need ids below it, "
@@ -176,15 +151,7 @@ class _Collector:
         bounds = np.searchsorted(shards[order], np.arange(self._settings.shards + 1))
         save_array(folder / "bounds.npy", bounds)
         save_array(folder / "units.npy", np.frombuffer(self._units, dtype=np.uint64)[order])
-        _save_ragged(folder, "", self._lengths, order)
-        if self._settings.labels is not None:
-            with private_file(folder / "labels.bin") as file:
-                file.write(np.frombuffer(self._labels, dtype=np.int16).astype("<i2").tobytes())
-            _save_ragged(folder, "label_", self._label_lengths, order)
-
-
-def _save_ragged(folder: Path, prefix: str, lengths: "array[int]", order: npt.NDArray[Any]) -> None:
-    sizes = np.frombuffer(lengths, dtype=np.intc)
-    starts = np.cumsum(sizes, dtype=np.int64) - sizes
-    save_array(folder / f"{prefix}starts.npy", starts[order])
-    save_array(folder / f"{prefix}lengths.npy", sizes[order])
+        lengths = np.frombuffer(self._lengths, dtype=np.intc)
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        save_array(folder / "starts.npy", starts[order])
+        save_array(folder / "lengths.npy", lengths[order])

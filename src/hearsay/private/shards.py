@@ -5,7 +5,6 @@
       bounds.npy                  where each shard begins in the index below (M + 1 numbers)
       starts.npy  lengths.npy     the index: one sentence an entry, sorted by shard, in file order inside one
       units.npy                   a keyed name of the unit each sentence belongs to
-      labels.bin  label_*.npy     label ids in the same way, where a public list of labels was given
       sketch.bin                  which corpus this is, for the ledger (see corpus.BottomSketch)
       partition.json              written last: public settings only, no key and no count
 
@@ -30,7 +29,7 @@ from hearsay.disk import sync
 from hearsay.errors import ConfigError, DataError
 from hearsay.private.corpus import DIGEST, UnitKind, key_id
 
-FORMAT = 1
+FORMAT = 2  # 1 had settings for labels and duplicates
 MARKER = "partition.json"
 Index = npt.NDArray[np.integer[Any]]
 
@@ -46,8 +45,6 @@ class PartitionSettings:
     max_tokens: int  # longer ones are cut
     vocabulary: int  # token ids are below this
     tokeniser: str = ""  # its public name, so that a partition made by another one is not taken for this one
-    dedupe: bool = False  # drop a unit's repeated texts; never across units, which would move texts between shards
-    labels: tuple[str, ...] | None = None  # unknown labels become "other", the id after the last
 
     def __post_init__(self) -> None:
         for name in ("shards", "cap", "min_tokens", "max_tokens", "vocabulary"):
@@ -60,8 +57,6 @@ class PartitionSettings:
             )
         if self.unit not in ("user", "record"):
             raise ConfigError(f"got unit {self.unit!r}, need user or record, type `unit: user`")
-        if self.labels is not None and not 1 <= len(set(self.labels)) == len(self.labels) < 2**15:
-            raise ConfigError("got labels that repeat, or none, need each label once, type `labels: [first, second]`")
 
     @property
     def token_dtype(self) -> np.dtype[Any]:
@@ -72,44 +67,28 @@ class PartitionSettings:
 
 
 @dataclass(frozen=True)
-class Ragged:
-    """Lists of different lengths in one flat array."""
-
-    values: npt.NDArray[Any]
-    starts: Index
-    lengths: Index
-
-    def between(self, low: int, high: int) -> list[npt.NDArray[Any]]:
-        places = zip(self.starts[low:high].tolist(), self.lengths[low:high].tolist(), strict=True)
-        return [self.values[start : start + length] for start, length in places]
-
-
-@dataclass(frozen=True)
 class Partition:
     """What the teachers learn from. Only private/ and release/ may hold one; nothing in it is for printing."""
 
     folder: Path
     settings: PartitionSettings
     sketch: tuple[bytes, ...]
+    _tokens: npt.NDArray[Any]
     _bounds: Index
-    _tokens: Ragged
+    _starts: Index
+    _lengths: Index
     _units: Index
-    _labels: Ragged | None
 
     def shard(self, m: int) -> list[npt.NDArray[Any]]:
         """Teacher m's sentences as token ids, in file order; read-only views of the file. Often empty: that is fine."""
-        return self._tokens.between(*self._range(m))
+        low, high = self._range(m)
+        places = zip(self._starts[low:high].tolist(), self._lengths[low:high].tolist(), strict=True)
+        return [self._tokens[start : start + length] for start, length in places]
 
     def units(self, m: int) -> Index:
         """For each sentence of shard m a keyed name of its unit, to tell units apart inside the shard."""
         low, high = self._range(m)
         return self._units[low:high]
-
-    def labels(self, m: int) -> list[npt.NDArray[Any]]:
-        """For each sentence of shard m its label ids (at least one)."""
-        if self._labels is None:
-            raise DataError(f"{self.folder}: got a partition without labels, need them, type `labels:` in the config")
-        return self._labels.between(*self._range(m))
 
     def _range(self, m: int) -> tuple[int, int]:
         if not 0 <= m < self.settings.shards:
@@ -139,15 +118,15 @@ def opened(folder: Path, settings: PartitionSettings) -> Partition:
     if json.loads((folder / MARKER).read_bytes()).get("settings_hash") != settings.fingerprint():
         raise DataError(f"{folder}: got a partition made with other settings, need the run's own, type another --out")
     names_of_units = (folder / "sketch.bin").read_bytes()
-    flat = np.asarray(np.memmap(folder / "tokens.bin", settings.token_dtype, "r"))
     return Partition(
         folder=folder,
         settings=settings,
         sketch=tuple(names_of_units[i : i + DIGEST] for i in range(0, len(names_of_units), DIGEST)),
+        _tokens=np.asarray(np.memmap(folder / "tokens.bin", settings.token_dtype, "r")),
         _bounds=_load(folder, "bounds"),
-        _tokens=Ragged(flat, _load(folder, "starts"), _load(folder, "lengths")),
+        _starts=_load(folder, "starts"),
+        _lengths=_load(folder, "lengths"),
         _units=_load(folder, "units"),
-        _labels=_load_labels(folder) if settings.labels is not None else None,
     )
 
 
@@ -155,18 +134,12 @@ def _load(folder: Path, name: str) -> Index:
     return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
 
 
-def _load_labels(folder: Path) -> Ragged:
-    flat = np.asarray(np.memmap(folder / "labels.bin", "<i2", "r"))
-    return Ragged(flat, _load(folder, "label_starts"), _load(folder, "label_lengths"))
-
-
 def marker_of(settings: PartitionSettings, key: bytes) -> dict[str, Any]:
-    public = json.loads(json.dumps(asdict(settings)))  # as it reads back: tuples become lists
     return {
         "format": FORMAT,
         "key_id": key_id(key),
         "token_dtype": settings.token_dtype.name,
-        "settings": public,
+        "settings": asdict(settings),
         "settings_hash": settings.fingerprint(),
     }
 
