@@ -176,7 +176,7 @@ def test_one_unit_moves_a_sum_by_at_most_its_bound() -> None:
         for bound, row in _contributions(unit, space, chance.normal(size=(3, 5))):
             assert np.linalg.norm(row) <= 1 + 1e-12
             steps = on_grid(torch.from_numpy(row)[None, None], bound)
-            assert int((steps * steps).sum()) <= bound.norm_squared(1)
+            assert int((steps * steps).sum()) <= bound.norm_squared(1) == bound.sensitivity_squared(1)
 
 
 def _contributions(unit: list[Note], space: spaces.Space, weights: Any) -> list[tuple[Bound, Any]]:

@@ -29,7 +29,7 @@ from hearsay.release import door as doors
 from hearsay.release import grid
 from hearsay.release.door import Door, Question, check_answers
 from hearsay.release.grid import BoundBroken, BoundedSum, on_grid
-from hearsay.release.histogram import ONE_UNIT, label_votes, shares, teacher_votes
+from hearsay.release.histogram import shares, teacher_votes
 
 BOUNDS = [
     Bound("root"), Bound("probability"), Bound("root", alone=True), Bound("probability", alone=True),
@@ -156,22 +156,18 @@ def test_the_check_in_integers_can_fail(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_the_sum_does_not_depend_on_order_or_waves(bound: Bound) -> None:
     vectors = torch.randn(64, 3, 5)
-    whole, waves = BoundedSum(bound, 3, 5), BoundedSum(bound, 3, 5)
+    whole, parts = BoundedSum(bound, 3, 5), BoundedSum(bound, 3, 5)
     whole.add(vectors)
     for part in vectors[torch.randperm(64)].split([1, 30, 5, 28]):
-        waves.add(part)
-    assert torch.equal(whole.total, waves.total)
+        parts.add(part)
+    assert torch.equal(whole.total, parts.total)
     with pytest.raises(BoundBroken, match="shape"):
         whole.add(vectors[:, :2])
     with pytest.raises(BoundBroken, match="shape"):
         whole.add(vectors[0])
 
 
-def test_a_unit_with_five_labels_has_one_vote() -> None:
-    votes = label_votes([["a", "b", "a"], ["c"], ["x", "y"], []], ["a", "b", "c"]).total.tolist()[0]
-    assert [round(v / STEPS, 4) for v in votes] == [0.5, 0.5, 1.0, 1.0]  # x and y are both "other"
-    assert sum(votes) <= 3 * STEPS
-    assert ONE_UNIT.sensitivity_squared(1) == STEPS**2
+def test_votes_and_shares() -> None:
     assert shares(np.array([3 * STEPS, -5, STEPS])) == [0.75, 0.0, 0.25] and shares(np.array([-1, -1])) == [0.5, 0.5]
     assert teacher_votes(torch.tensor([[[0.1, 0.7, 0.2]]])).tolist() == [[[0.0, 1.0, 0.0]]]
 

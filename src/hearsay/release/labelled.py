@@ -23,10 +23,11 @@ from hearsay.private.labelled import Labelled, Note
 from hearsay.public.space import Space
 from hearsay.release.door import Door, Question
 from hearsay.release.grid import BoundedSum
-from hearsay.release.histogram import CHUNK, ONE_UNIT
 
 Floats = npt.NDArray[np.float64]
+ONE_UNIT = Bound("probability", alone=True)  # each unit is a slot of its own: adding one adds its vector
 SHARED = Bound("probability")
+CHUNK = 4096  # units summed at a time
 HALF = 2**-0.5  # |p - y| <= sqrt 2 for probabilities p and a vote y
 
 
