@@ -152,7 +152,7 @@ def test_distillation_learns_a_teacher_through_noise_and_stops_in_time(
         truth = roots(other, hidden, posed.candidates, posed.valid)
     noisy = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(4))
     before = float((_roots(learner, posed) - truth).pow(2).sum(1).mean())
-    scores = distil(learner, [Answered(posed, noisy)], 0, Lesson(150, 8, 5e-3, 0, "hellinger"))
+    scores = distil(learner, Answered(posed, noisy), 0, Lesson(150, 8, 5e-3, 0, "hellinger"))
     after = float((_roots(learner, posed) - truth).pow(2).sum(1).mean())
     assert after < 0.6 * before
     assert min(scores) < scores[0]
@@ -162,7 +162,7 @@ def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
     """Answers that hold no information: the held-out block must keep the student close to where it started."""
     start = _roots(learner, posed)
     noisy = start + 2.0 * torch.randn(start.shape, generator=torch.Generator().manual_seed(8))
-    distil(learner, [Answered(posed, noisy)], 0, Lesson(100, 8, 5e-3, 0, "hellinger"))
+    distil(learner, Answered(posed, noisy), 0, Lesson(100, 8, 5e-3, 0, "hellinger"))
     assert float((_roots(learner, posed) - start).pow(2).sum(1).mean()) < 0.3
 
 

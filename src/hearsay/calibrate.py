@@ -162,7 +162,7 @@ class Probe:
         choice = Choice(count, ask.candidates, ask.top_p, ask.tail, config.data.prefix_tokens, threshold, 0.0, 0)
         questions = self.time("question", lambda: pose(learner, asked, start, end, choice), count)
         answered = Answered(questions, torch.rand(len(questions), questions.width))
-        self.time("student step", lambda: distil(learner, [answered], end, lesson), STEPS)
+        self.time("student step", lambda: distil(learner, answered, end, lesson), STEPS)
         return learner.flat.detach()[0], questions
 
     def updates(self, student: Tensor) -> int:

@@ -143,7 +143,7 @@ def taught(work: Work, student: Tensor, answered: Answered, number: int) -> Tens
     def compute(progress: stages.Progress) -> Tensor:
         learner = Adapted(work.lm.model, work.stack.shape.adapter, student)
         lesson = _lesson(config, kind, steps=config.student.steps, seed=config.compute.seed + number)
-        distil(learner, [answered], end_id(work.lm), lesson, progress)
+        distil(learner, answered, end_id(work.lm), lesson, progress)
         return learner.flat[0]
 
     return work.stages.tensor(f"student {number + 1}", work.file(f"student-{number}"), compute)

@@ -54,18 +54,16 @@ def warm_up(student: Adapted, sentences: list[Tokens], start: int | None, end: i
         loss.backward()
 
 
-def distil(student: Adapted, rounds: list[Answered], end: int, lesson: Lesson,
+def distil(student: Adapted, answered: Answered, end: int, lesson: Lesson,
            progress: Progress | None = None) -> list[float]:  # fmt: skip
     """Trains `student` in place and leaves it at its best step; returns the held-out scores (lower is better)."""
-    data = [_Prepared(student, answered, end, lesson) for answered in rounds]
-    total = sum(len(part.trunk) for part in data)
-    best, scores = student.flat.detach().clone(), [_score(student, data)]
+    data = _Prepared(student, answered, end, lesson)
+    best, scores = student.flat.detach().clone(), [data.score(student)]
     every = max(1, lesson.steps // CHECKS)
-    for step, batch in enumerate(_steps(student, total, lesson, progress), start=1):
-        loss = sum(part.loss(student, rows, lesson) for part, rows in _deal(data, batch))
-        loss.backward()  # type: ignore[union-attr]
+    for step, batch in enumerate(_steps(student, len(data.trunk), lesson, progress), start=1):
+        data.loss(student, batch, lesson).backward()
         if step % every == 0:
-            scores.append(_score(student, data))
+            scores.append(data.score(student))
             if scores[-1] <= min(scores):
                 best = student.flat.detach().clone()
     student.flat.data.copy_(best)
@@ -158,21 +156,10 @@ class _Prepared:
             found.append(self.judged(student, hidden[inverse, self.asked[mine, 1]], mine))
         return torch.cat(found) if found else torch.zeros(0)
 
-
-def _score(student: Adapted, data: list[_Prepared]) -> float:
-    """Mean held-out loss of the newest round; without a held-out block every step is as good as the last."""
-    losses = data[-1].held_out_losses(student)
-    return float(losses.mean()) if len(losses) else 0.0
-
-
-def _deal(data: list[_Prepared], batch: Tensor) -> Iterator[tuple[_Prepared, Tensor]]:
-    """Row numbers over all rounds to row numbers within each round."""
-    start = 0
-    for part in data:
-        mine = batch[(batch >= start) & (batch < start + len(part.trunk))] - start
-        start += len(part.trunk)
-        if len(mine):
-            yield part, mine
+    def score(self, student: Adapted) -> float:
+        """Mean held-out loss; without a held-out block every step is as good as the last."""
+        losses = self.held_out_losses(student)
+        return float(losses.mean()) if len(losses) else 0.0
 
 
 def _steps(student: Adapted, rows: int, lesson: Lesson, progress: Progress | None) -> Iterator[Tensor]:
