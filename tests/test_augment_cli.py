@@ -70,7 +70,7 @@ def test_flags_of_the_other_task_are_refused(hearsay: Any, tmp_path: Path) -> No
 
 def test_a_tiny_demo_from_end_to_end_and_again(hearsay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clinic_show, "SETTINGS", TINY)
-    monkeypatch.setattr(clinic_show, "PATIENTS", {"patients": 60, "holdout": 30})
+    monkeypatch.setattr(clinic_show, "HELD_OUT", 30)
     code, out, err = hearsay("demo", "--task", "augment", "--out", tmp_path / "demo", "--json")
     assert code == 0, err
     found = json.loads(out)

@@ -82,7 +82,7 @@ def memberships(scene: Scene) -> Result:
             ours = len(all_rows(members))
             rows = all_rows(members) + all_rows(scene.others)
             keep = np.r_[0:ours, split : len(texts)]  # the reference's members are the first of all members
-            part = membership.RowScores(base.loss[keep], base.min_k[keep], base.min_k_plus[keep])
+            part = membership.RowScores(base.loss[keep], base.min_k_plus[keep])
             own = membership.row_scores(lm, rows, progress)
             scores[role] = membership.from_rows(own, part, [texts[i] for i in keep])
     people = {"control": scene.members, **{role: members for role, _, members, _ in scene.models()}}

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from hearsay import lm as models
 from hearsay.audit.statistics import Floats
-from hearsay.audit.subjects import Subject, all_rows, all_texts
+from hearsay.audit.subjects import Subject
 from hearsay.lm import LanguageModel
 
 Tokens = list[int]
 Progress = Callable[[int, int], None]
-SHARE = 0.2  # of a text's tokens, the least likely ones, that min-k and min-k++ look at
+SHARE = 0.2  # of a text's tokens, the least likely ones, that min-k++ looks at
 REPLACED = 0.15  # of a text's tokens, in a neighbour
 BATCH = {"cpu": 64, "cuda": 256}  # rows a pass
 
@@ -36,20 +36,19 @@ class RowScores:
     """One number a row for each score, in the orientation of the public implementations: higher means member."""
 
     loss: Floats  # mean log-likelihood of a token
-    min_k: Floats
     min_k_plus: Floats
 
 
 @torch.no_grad()
 def row_scores(lm: LanguageModel, rows: list[Tokens], progress: Progress | None = None) -> RowScores:
     """Everything that one pass over the rows gives. All tokens count, from the first that has a context."""
-    found = np.zeros((3, len(rows)))
+    found = np.zeros((2, len(rows)))
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]), reverse=True)
     size = BATCH.get(lm.device.type, 64)
     for start in range(0, len(order), size):
         batch = order[start : start + size]
         for index, (logs, surprise) in zip(batch, _tokens(lm, [rows[i] for i in batch]), strict=True):
-            found[:, index] = float(logs.mean()), lowest(logs), lowest(surprise)
+            found[:, index] = float(logs.mean()), lowest(surprise)
         if progress is not None:
             progress(100 * (start + len(batch)) // len(order), 100)  # a share: how many rows there are is private
     return RowScores(*found)
@@ -158,10 +157,3 @@ def by_record(subjects: list[Subject], scores: Floats) -> Floats:
     firsts = np.cumsum(counts) - counts
     chosen: Floats = scores[firsts]
     return chosen
-
-
-def scored(
-    lm: LanguageModel, public: RowScores, subjects: list[Subject], progress: Progress | None = None
-) -> dict[str, Floats]:
-    """Every one-pass attack's row scores for these units."""
-    return from_rows(row_scores(lm, all_rows(subjects), progress), public, all_texts(subjects))

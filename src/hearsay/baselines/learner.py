@@ -13,7 +13,6 @@ from torch.nn import functional
 from torch.nn.attention import sdpa_kernel
 
 from hearsay.adapter_files import merged, peft_settings, place
-from hearsay.baselines.units import Batch
 from hearsay.errors import ModelError
 from hearsay.lm import LanguageModel
 from hearsay.split import KERNELS, sentence_mask
@@ -53,10 +52,6 @@ class Learner(nn.Module):
             logits = self.model.get_output_embeddings()(hidden)
             found = functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
         return found.view(targets.shape)
-
-    def row_losses(self, batch: Batch) -> Tensor:
-        losses: Tensor = self(batch.tokens, batch.targets, batch.positions)
-        return losses
 
     @property
     def weights(self) -> list[nn.Parameter]:

@@ -17,7 +17,7 @@ from hearsay.demo.clinic_words import SPECIALTIES
 from hearsay.run import write_text
 from hearsay.stages import Watch
 
-PATIENTS = {"patients": 1500, "holdout": 400}
+HELD_OUT = 400  # patients
 SETTINGS: dict[str, Any] = {
     "data": {"label": "labels", "separator": "|", "user": "patient", "labels": list(LABELS), "units": 1500, "cap": 4},
     "privacy": {"epsilon": 1.0, "delta": 1.0e-6, "unit": "user", "corpus": "st-brendan"},
@@ -57,7 +57,7 @@ def play(
 def corpus(folder: Path, seed: int, patients: int) -> ClinicFiles:
     done = folder / "seed.json"
     if not done.exists() or json.loads(done.read_text()) != [seed, patients]:
-        files = write_corpus(folder, patients=patients, holdout=PATIENTS["holdout"], seed=seed)
+        files = write_corpus(folder, patients=patients, holdout=HELD_OUT, seed=seed)
         write_text(done, json.dumps([seed, patients]))
         return files
     return files_in(folder)

@@ -8,7 +8,6 @@ same budget, under research ledgers inside internal/: comparisons, not releases.
 import dataclasses
 import json
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def by_answers(work: Work, recipe: str) -> dict[str, float]:
     student = pipeline.taught(asking, start, answered, 0)
     rows = measure.held_out_rows(config, work.lm, HELD_OUT_ROWS)
     nll, tokens = models.token_nll(merged(work.lm, work.stack.top, student), rows, config.data.prefix_tokens)
-    found = {"ppl": math.exp(nll / tokens), "epsilon": float(Fraction(ledger.budget.epsilon))}
+    found = {"ppl": math.exp(nll / tokens), "epsilon": ledger.budget.epsilon}
     write_text(path, json.dumps(found))
     return found
 

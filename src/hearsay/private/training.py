@@ -65,11 +65,6 @@ class TrainingShape:
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
-    @classmethod
-    def from_json(cls, text: str) -> "TrainingShape":
-        fields = json.loads(text)
-        return cls(**(fields | {"targets": tuple(fields["targets"]), "betas": tuple(fields["betas"])}))
-
     def fingerprint(self) -> str:
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 

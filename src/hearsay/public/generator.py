@@ -112,15 +112,14 @@ def declared(settings: Generator) -> Iterator[str]:
         yield from (row.text for row in read_rows(settings.files, Columns(text="text")))
 
 
-def check(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:
-    """Labels without a single candidate, after refusing a pool that cannot become a corpus."""
-    missing = [label for label in labels if label not in {one.label for one in candidates}]
-    if len(missing) > len(labels) - 2:
+def check(candidates: Sequence[Candidate], labels: Sequence[str]) -> None:
+    """Refuses a pool that cannot become a corpus."""
+    found = {one.label for one in candidates}.intersection(labels)
+    if len(found) < 2:
         raise DataError(
-            f"the generator wrote usable texts for {len(labels) - len(missing)} of {len(labels)} labels; need at least "
-            "2: change generator.prompt, or lower generator.least_words"
+            f"the generator wrote usable texts for {len(found)} of {len(labels)} labels; need at least 2: change "
+            "generator.prompt, or lower generator.least_words"
         )
-    return missing
 
 
 def save(candidates: Iterable[Candidate], path: Path) -> None:

@@ -95,9 +95,6 @@ class Door:
                 raise LedgerError(f"question {question.name[:12]} was charged as another release; it cannot be reused")
             return self._hand_over(charge)
 
-    def answered(self, name: str) -> bool:
-        return self.ledger.find(self.run, name) is not None
-
     def _draw(self, question: Question, contributions: Callable[[], BoundedSum]) -> None:
         path = self._draft(question.name)
         path.unlink(missing_ok=True)  # a draw that was never charged: deleted unread
