@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hearsay.accounting import advice, plan
+from hearsay.accounting import advice, gaussian, odds, plan
 from hearsay.errors import HearsayError
 from hearsay.report import figures, look
 from hearsay.sections import Ask
@@ -50,13 +50,7 @@ def answer(choice: Choice) -> dict[str, Any]:
     except HearsayError as error:
         return {"feasible": False, "why": str(error), "warnings": []}
     # How many teachers there are says nothing about updates, which come from every unit.
-    return made.to_json() | {"odds": guess_percent(made.mu), "picture": choice.recipe != "updates"}
-
-
-def guess_percent(mu: float) -> str:
-    from hearsay.accounting import gaussian
-
-    return f"{math.ceil(gaussian.guess_rate(mu) * 1000) / 10:g}"
+    return made.to_json() | {"odds": odds.percent(gaussian.guess_rate(made.mu)), "picture": choice.recipe != "updates"}
 
 
 def picture(choice: Choice) -> str:
