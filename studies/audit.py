@@ -20,7 +20,7 @@ from hearsay import config as configs
 from hearsay import pipeline
 from hearsay import run as runs
 from hearsay.accounting import identity
-from hearsay.audit.attacks import ATTACKS
+from hearsay.audit import ATTACKS
 from hearsay.audit.scene import Effort
 from hearsay.audit.whole import audit_run
 from hearsay.config import Config

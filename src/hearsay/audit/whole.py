@@ -18,9 +18,9 @@ from hearsay import measure, stages
 from hearsay.accounting import identity, statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
+from hearsay.audit import ATTACKS, shadows, twin
 from hearsay.audit import canaries as birds
-from hearsay.audit import shadows, twin
-from hearsay.audit.attacks import ATTACKS, attack
+from hearsay.audit.attacks import attack
 from hearsay.audit.results import FILE, to_json, together
 from hearsay.audit.scene import Effort, Result, Scene, overfit
 from hearsay.audit.statistics import Promise
