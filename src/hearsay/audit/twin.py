@@ -17,7 +17,7 @@ from hearsay import run as runs
 from hearsay.accounting import identity
 from hearsay.adapter_files import merged
 from hearsay.audit import canaries as birds
-from hearsay.audit.findings import Finding
+from hearsay.audit.findings import DELTA, Finding
 from hearsay.audit.mechanism import clopper_pearson
 from hearsay.audit.shadows import overfit_shape, train_on
 from hearsay.audit.statistics import ERROR, Promise
@@ -142,7 +142,7 @@ def exposed(twin: Twin, lm: LanguageModel, promise: Promise | None) -> Finding:
     ranks = birds.ranks(lm, twin.canaries, twin.digits)
     values = [birds.exposure(rank, twin.digits) for rank in ranks]
     covered = [i for i, canary in enumerate(twin.canaries) if canary.repetitions <= twin.cap]
-    bound = birds.epsilon_from_ranks([ranks[i] for i in covered], promise.delta if promise else 1e-6, twin.digits)
+    bound = birds.epsilon_from_ranks([ranks[i] for i in covered], promise.delta if promise else DELTA, twin.digits)
     most = birds.exposure(1, twin.digits)
     by_count = {}
     for count in dict.fromkeys(canary.repetitions for canary in twin.canaries):
@@ -164,7 +164,7 @@ def guessed(twin: Twin, lm: LanguageModel, promise: Promise | None) -> Finding:
     rows = models.encode(lm, twin.texts, 10_000)
     gain = models.row_nll(twin.public, rows, 0)[0] - models.row_nll(lm, rows, 0)[0]
     right, tried = birds.right_guesses(gain.numpy(), twin.coins)
-    delta = promise.delta if promise else 1e-6
+    delta = promise.delta if promise else DELTA
     bound = birds.one_run_epsilon(right, tried, len(twin.coins), delta)
     low, high = clopper_pearson(right, tried, ERROR)
     return Finding(
