@@ -25,7 +25,8 @@ from hearsay.audit.scene import Effort
 from hearsay.audit.whole import audit_run
 from hearsay.config import Config
 from hearsay.demo import show
-from hearsay.run import Run, write_text
+from hearsay.disk import write_text
+from hearsay.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import corpora

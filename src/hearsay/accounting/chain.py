@@ -5,14 +5,13 @@ that its tail was cut off or that an old copy was put back; so after each charge
 also written into the run's own directory, and compared when the ledger is opened and verified.
 """
 
-import contextlib
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hearsay.disk import write_text
 from hearsay.errors import LedgerError
 
 HEAD_FILE = "ledger-head.json"
@@ -36,18 +35,7 @@ class Head:
 
 def write_head(run_folder: Path, head: Head) -> None:
     """Atomic: a crash leaves the older head, which is still a true prefix of the chain."""
-    target = run_folder / HEAD_FILE
-    draft = target.with_suffix(f".{os.getpid()}.draft")
-    try:
-        with draft.open("w") as file:
-            file.write(canonical(asdict(head)))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    write_text(run_folder / HEAD_FILE, canonical(asdict(head)))
 
 
 def read_head(run_folder: Path) -> Head | None:

@@ -23,6 +23,7 @@ from hearsay.audit.shadows import overfit_shape, train_on
 from hearsay.audit.statistics import ERROR, Promise
 from hearsay.audit.subjects import Subject
 from hearsay.config import Config
+from hearsay.disk import drafting, write_text
 from hearsay.lm import LanguageModel
 from hearsay.private.stack import Stack
 from hearsay.private.teaching import training_shape
@@ -71,12 +72,9 @@ def make(run: Run, config: Config, watch: Callable[[str], Watch], *, digits: int
 
 def _write(config: Config, path: Path, ours: list[tuple[str, str]]) -> Path:
     if not path.exists():
-        draft = path.with_suffix(".draft")
-        with draft.open("w", encoding="utf-8") as file:
+        with drafting(path, mode=0o600) as draft, draft.open("w", encoding="utf-8") as file:
             for user, text in itertools.chain(_own_rows(config), ours):
                 file.write(json.dumps({"user": user, "text": text}) + "\n")
-        draft.chmod(0o600)
-        draft.replace(path)
     return path
 
 
@@ -115,7 +113,7 @@ def _public(config: Config, folder: Path) -> Path:
     path = folder / "public.jsonl"
     if not path.exists():
         rows = read_rows(config.data.public, Columns(text=config.data.text))
-        runs.write_text(path, "".join(json.dumps({"text": row.text}) + "\n" for row in rows))
+        write_text(path, "".join(json.dumps({"text": row.text}) + "\n" for row in rows))
     return path
 
 

@@ -26,11 +26,12 @@ from hearsay.audit.scene import Effort, Result, Scene, overfit
 from hearsay.audit.statistics import Promise
 from hearsay.audit.subjects import Cut, read_subjects
 from hearsay.config import Config
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
 from hearsay.lm import LanguageModel
 from hearsay.private.teaching import training_shape
 from hearsay.reading import Columns
-from hearsay.run import RECEIPT, Run, write_text
+from hearsay.run import RECEIPT, Run
 from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
 
