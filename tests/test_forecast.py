@@ -24,6 +24,7 @@ from hearsay.private.stack import Stack
 from hearsay.private.teaching import training_shape
 from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units
+from hearsay.public import basis, student, weights
 from hearsay.stacked import Contexts
 
 KINDS = ("load", "row", "completion", "warm-up step", "basis", "update", "round", "unit", "parcel", "question",
@@ -103,6 +104,10 @@ def test_work_follows_the_settings(tmp_path: Path) -> None:
     assert abs(twice["teachers"]["training"] - 2 * work["teachers"]["training"]) <= 3
     alone = forecast.work(settings(tmp_path, ask={"recipe": "updates"}), ONE)
     assert "teachers" not in alone and "answers" not in alone
+
+
+def test_what_is_counted_is_what_the_stages_do() -> None:
+    assert (forecast.CHECKS, forecast.BASIS, forecast.PARCELS) == (student.CHECKS, basis.SENTENCES, weights.PARCELS)
 
 
 def test_seconds_are_work_times_rates(tmp_path: Path) -> None:
