@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from hearsay import forecast
-from hearsay.cli import main as cli
 from hearsay.config import Config, parse
 from hearsay.forecast import Calibration
 from hearsay.lm import LanguageModel
@@ -26,6 +25,7 @@ from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units
 from hearsay.public import basis, student, weights
 from hearsay.stacked import Contexts
+from tiny_hearsay import hearsay
 
 KINDS = ("load", "row", "completion", "warm-up step", "basis", "update", "round", "unit", "parcel", "question",
          "training", "asking", "student step")  # fmt: skip
@@ -131,16 +131,11 @@ def test_rates_are_kept_for_a_shape_not_for_an_amount(tmp_path: Path) -> None:
     assert forecast.kept(config) is None
 
 
-def test_plan_tells_time_and_memory_after_a_calibration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_tells_time_and_memory_after_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, path = settings(tmp_path), tmp_path / "hearsay.yaml"
 
     def plan(*flags: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["hearsay", "plan", str(path), *flags])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        assert not left.value.code
+        assert hearsay("plan", path, *flags) == 0
         return capsys.readouterr().out
 
     assert "doctor" in plan() and "--calibrate" in plan()
