@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import partition_memory
+from revision import commit
 
 LIMIT_GIB = 4
 RESULT = Path(__file__).parent / "results" / "corpus_memory.json"
@@ -217,7 +218,7 @@ def main() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     sizes = f" --size '{json.dumps(chosen.size)}'" if chosen.size else ""
     result |= {"command": f"python benchmarks/corpus_memory.py{sizes}", "python": platform.python_version()}
-    result |= {"cpu_count": os.cpu_count(), "machine_gib": round(memory), "commit": partition_memory.commit()}
+    result |= {"cpu_count": os.cpu_count(), "machine_gib": round(memory), "commit": commit()}
     chosen.out.parent.mkdir(exist_ok=True)
     chosen.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))

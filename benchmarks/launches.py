@@ -61,7 +61,7 @@ def launch(
     stack = Stack(lm, shape, block=block, device=device, compile=compiled)
     tokens = workload.vocabulary(lm)
     shards = [workload.sentences(m, 8 * given.rows, tokens) for m in range(block)]
-    state = stack._state(stack._packed(lambda m: shards[m], block, 0, 0), stack.top.layout.initial())
+    state = stack.state(stack.packed(lambda m: shards[m], block, 0, 0), stack.top.layout.initial())
     workload.reset_memory(device)
     began = time.perf_counter()
     gradient(stack.top, state, 0)
@@ -105,8 +105,8 @@ def _asking(stack: Stack, state: BlockState) -> Any:
     rows = torch.randint(1, stack.top.split.head.shape[0], (size, CONTEXT))
     asked = torch.cartesian_prod(torch.arange(size), torch.arange(1, CONTEXT, 2))
     candidates = torch.randint(0, stack.top.split.head.shape[0], (len(asked), 96))
-    chunks = stack._chunks(Contexts(rows, torch.full((size,), CONTEXT), asked))
-    return lambda: stack._ask([state.flat], chunks, candidates, False)
+    chunks = stack.chunks(Contexts(rows, torch.full((size,), CONTEXT), asked))
+    return lambda: stack.ask([state.flat], chunks, candidates, False)
 
 
 def chunks(lm: LanguageModel, device: torch.device) -> dict[str, float]:

@@ -6,8 +6,8 @@ python benchmarks/page.py --runs 200          # prints seconds; --out FILE keeps
 import argparse
 import json
 import os
-import shutil
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -19,6 +19,9 @@ from hearsay.cli.setup import EXAMPLE
 from hearsay.config import commented_yaml
 from hearsay.run import begin
 from hearsay.ui.server import Page
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+from find_chromium import CHROMIUM
 
 REPEATS = 5
 
@@ -44,13 +47,12 @@ def fetched(url: str) -> float:
 
 def shown(url: str, count: int) -> float | None:
     """From opening the address to the last card on the screen, in Chromium; none without one."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    if CHROMIUM is None:
         return None
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_page()
         tab.goto("about:blank")
         began = time.monotonic()

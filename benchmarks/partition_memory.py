@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from revision import commit
+
 ROWS, USERS, LIMIT_MIB = 2_000_000, 200_000, 1024
 RESULT = Path(__file__).parent / "results" / "partition_memory.json"
 CASES = ("user", "record")
@@ -75,11 +77,6 @@ def measure() -> dict[str, Any]:
             results[case] = json.loads(done.stdout)
         size = corpus.stat().st_size
     return {"rows": ROWS, "users": USERS, "file_mib": round(size / 2**20), "shards": 2000, "cases": results}
-
-
-def commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
     python benchmarks/spine.py            prints the result and keeps it in benchmarks/results/
 
 Best of several for each, since other work on the machine only ever adds. The command line is timed from outside, as
-its user sees it; charges include their two syncs to disk.
+its user sees it; charges include their syncs to disk.
 """
 
 import itertools
@@ -19,6 +19,8 @@ from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from revision import commit
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "spine.json"
@@ -105,11 +107,6 @@ def main() -> int:
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
     return 0 if result["ok"] else 1
-
-
-def commit() -> str:
-    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

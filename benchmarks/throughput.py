@@ -52,8 +52,8 @@ class Bench:
     def state(self, stack: Stack, sentences: int) -> BlockState:
         """One block on random sentences, a few for each step."""
         kept = [workload.sentences(m, sentences, self.tokens) for m in range(min(stack.block, 32))]
-        rows = stack._packed(lambda m: kept[m % len(kept)], stack.block, 0, 0)
-        return stack._state(rows, stack.top.layout.initial())
+        rows = stack.packed(lambda m: kept[m % len(kept)], stack.block, 0, 0)
+        return stack.state(rows, stack.top.layout.initial())
 
     def rate(self, step: Callable[[], int], whole: int, warm: int = 1) -> dict[str, float]:
         """Tokens a second over the budget of seconds, all launches counted; `part` of the whole work that was."""
@@ -93,11 +93,11 @@ class Bench:
         stack = self.stack(block, 4, steps=1)
         contexts, tokens = self.contexts(sentences or self.given.asked)
         flat = stack.top.layout.initial().to(self.device).repeat(block, 1)
-        chunks, total = stack._chunks(contexts), BoundedSum(Bound("root"), len(tokens), 65, self.device)
+        chunks, total = stack.chunks(contexts), BoundedSum(Bound("root"), len(tokens), 65, self.device)
         questions = _Asked(tokens)
 
         def step() -> int:
-            logits = stack._ask([flat], chunks, tokens, False)[0]
+            logits = stack.ask([flat], chunks, tokens, False)[0]
             total.add(aggregate.vectors(logits, questions, "root"))  # type: ignore[arg-type]
             return block * contexts.rows.numel()
 
@@ -164,7 +164,7 @@ class Bench:
         given, each = self.given, rows // teachers
         stack = self.stack(min(given.block, teachers), given.rows, each // given.rows)
         kept = [workload.sentences(m, 4 * each, self.tokens) for m in range(min(32, teachers))]
-        self.places_used = float((stack._rows(kept[0], 0, 0).targets >= 0).mean())
+        self.places_used = float((stack.rows(kept[0], 0, 0).targets >= 0).mean())
         workload.synchronise(self.device)
         began = time.perf_counter()
         for _ in stack.trained(lambda m: kept[m % len(kept)], teachers, generation=0):

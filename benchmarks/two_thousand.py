@@ -121,7 +121,7 @@ class Job:
 
     def _first_step(self, stack: Stack) -> None:
         """Compiling, and loading of kernels, on empty shards: counted, but apart."""
-        state = stack._state(stack._packed(lambda m: [], self.teachers, 0, 0), stack.top.layout.initial())
+        state = stack.state(stack.packed(lambda m: [], self.teachers, 0, 0), stack.top.layout.initial())
         advance(state, gradient(stack.top, state, 0), 0, self.shape)
 
     def posed(self) -> Questions:

@@ -6,10 +6,8 @@ bound is the time that the counted work would take at that peak, over the time i
 """
 
 import json
-import os
 import platform
 import resource
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,8 +25,8 @@ from hearsay.private.training import TrainingShape
 from hearsay.run import environment
 from hearsay.split import fuse_activations
 from hearsay.stacked import StackedTop
+from revision import commit
 
-ROOT = Path(__file__).resolve().parent.parent
 SENTENCE, SHORTEST, LONGEST = 20, 8, 40  # tokens
 # width, layers, heads, vocabulary
 SHAPES = {
@@ -167,14 +165,6 @@ def reset_memory(device: torch.device) -> None:
 def machine(device: torch.device) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return environment() | {"device": name, "threads": torch.get_num_threads(), "commit": commit()}
-
-
-def commit() -> str:
-    """From the environment, on a machine that has the files without their history; else from git."""
-    if given := os.environ.get("COMMIT"):
-        return given
-    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def settings(shape: TrainingShape) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+from find_chromium import CHROMIUM
 from hearsay.report import figures, look
 from hearsay.ui.server import Page
 
@@ -135,11 +136,10 @@ def served(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    if CHROMIUM is None:
         raise SystemExit("no Chromium found; install one, e.g. apt install chromium")
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
 

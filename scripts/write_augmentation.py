@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies.intervals import estimate
+
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "results" / "augment.json"
 SCORING = ROOT / "benchmarks" / "results" / "augment_scoring.json"
@@ -27,7 +30,6 @@ PARTS = {
     "our discriminator, paper's selection": ("sums by label", "the paper's"),
     OURS: ("sums by label", "ours: relabelled, any of a label, our shares"),
 }
-STUDENT_T = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 95%
 
 Cells = list[dict[str, Any]]
 
@@ -86,9 +88,8 @@ def _mean(cells: Cells, column: str) -> str:
 
 def interval(values: list[float]) -> tuple[float, float]:
     """Mean and half-width; of fewer than three values an interval would say nothing."""
-    if len(values) < 3:
-        return (statistics.mean(values) if values else math.nan), math.nan
-    return statistics.mean(values), STUDENT_T[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+    mean = statistics.mean(values) if values else math.nan
+    return mean, estimate(values).half if len(values) > 2 else math.nan
 
 
 def difference(cells: Cells, first: tuple[str, float], second: tuple[str, float], column: str) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from studies import corpora
 from studies.run import merge
 
 import hearsay
-from hearsay import run
+from hearsay.disk import write_text
 from hearsay.errors import ConfigError
 
 EMBEDDED = Path(hearsay.__file__).parent / "demo" / "base"
@@ -132,7 +132,7 @@ def _files(corpus: str, given: argparse.Namespace) -> dict[str, Any]:
     with (place / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "files.json").exists():
-            run.write_text(place / "files.json", json.dumps(corpora.PREPARE[corpus](given.data, place)))
+            write_text(place / "files.json", json.dumps(corpora.PREPARE[corpus](given.data, place)))
     found: dict[str, Any] = json.loads((place / "files.json").read_text())
     return found
 
@@ -143,7 +143,7 @@ def _apart(files: dict[str, Any]) -> dict[str, Any]:
     if not place.exists():
         private, public = (Path(files[name][0]).read_text().splitlines() for name in ("private", "public"))
         taken = {_words(line) for line in private}
-        run.write_text(place, "\n".join(line for line in public if _words(line) not in taken) + "\n")
+        write_text(place, "\n".join(line for line in public if _words(line) not in taken) + "\n")
     return {**files, "public": [str(place)]}
 
 

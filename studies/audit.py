@@ -20,12 +20,13 @@ from hearsay import config as configs
 from hearsay import pipeline
 from hearsay import run as runs
 from hearsay.accounting import identity
-from hearsay.audit.attacks import ATTACKS
+from hearsay.audit import ATTACKS
 from hearsay.audit.scene import Effort
 from hearsay.audit.whole import audit_run
 from hearsay.config import Config
 from hearsay.demo import show
-from hearsay.run import Run, write_text
+from hearsay.disk import write_text
+from hearsay.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import corpora

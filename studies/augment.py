@@ -8,11 +8,13 @@ is not redone. Figures read held-out notes; they are the study's, not a release.
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,6 @@ from hearsay.accounting import identity
 from hearsay.charging import answerable
 from hearsay.config_augment import AugmentConfig
 from hearsay.evaluate.classify import Ids, Vectors, classifier, figures
-from hearsay.evaluate.noisy_sgd import Recipe, train
 from hearsay.measure_augment import at_random, scorer_says
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public.encoder import Encoder
@@ -39,9 +40,12 @@ from hearsay.stages import Stages, Watch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies.augment_features import cached, note_rows, pool
+from studies.noisy_sgd import Recipe, train
 
 HELD_OUT = 0.25
 DELTA = 1e-6
+
+Wanted = tuple[str, float, dict[str, Any]]  # name, epsilon, cell
 
 
 @dataclass(frozen=True)
@@ -92,22 +96,28 @@ def main() -> None:
             results["true_shares"][str(count)] = dict(zip(split.labels, true, strict=True))
         path.write_text(json.dumps(results, indent=1))
     ends = time.monotonic() + 60 * given.minutes
-    for first in (True, False):  # the cells that the goal is judged by are done for every seed before the others
-        for seed in study["seeds"]:
-            for count, texts in study["labels"].items():
-                wanted = [one for one in _cells(study, int(count)) if (one[0] in study["first"]) == first]
-                missing = [one for one in wanted if _key(count, one[0], one[1], seed) not in results["cells"]]
-                if not missing or time.monotonic() > ends:
-                    continue
-                split = _split(int(count), int(texts), seed, encoder, candidates, given.data, given.out)
-                for name, epsilon, cell in missing:
-                    began = time.monotonic()
-                    found = _cell(split, cell, epsilon, given.out / "cells" / f"{count}-{seed}")
-                    found |= {"labels": int(count), "name": name, "epsilon": epsilon, "seed": seed}
-                    found["seconds"] = round(time.monotonic() - began, 2)
-                    results["cells"][_key(count, name, epsilon, seed)] = found
-                    print(_key(count, name, epsilon, seed), found["f1_macro"], found["accuracy"], flush=True)
-                    path.write_text(json.dumps(results, indent=1))
+    # The cells that the goal is judged by are done for every seed before the others.
+    for first, seed, count in itertools.product((True, False), study["seeds"], study["labels"]):
+        wanted = [one for one in _cells(study, int(count)) if (one[0] in study["first"]) == first]
+        missing = [one for one in wanted if _key(count, one[0], one[1], seed) not in results["cells"]]
+        if missing and time.monotonic() <= ends:
+            texts = int(study["labels"][count])
+            split = _split(int(count), texts, seed, encoder, candidates, given.data, given.out)
+            for key, found in _measured(int(count), split, missing, given.out / "cells" / f"{count}-{seed}"):
+                results["cells"][key] = found
+                path.write_text(json.dumps(results, indent=1))
+
+
+def _measured(count: int, split: Split, cells: list[Wanted], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(key, figures) of each cell, as soon as it is done."""
+    for name, epsilon, cell in cells:
+        began = time.monotonic()
+        found = _cell(split, cell, epsilon, folder)
+        found |= {"labels": count, "name": name, "epsilon": epsilon, "seed": split.seed}
+        found["seconds"] = round(time.monotonic() - began, 2)
+        key = _key(count, name, epsilon, split.seed)
+        print(key, found["f1_macro"], found["accuracy"], flush=True)
+        yield key, found
 
 
 def _key(count: object, name: str, epsilon: float, seed: int) -> str:
@@ -130,8 +140,8 @@ def _pool_facts(path: Path) -> dict[str, Any]:
     return {key: facts[key] for key in ("model", "passages", "seconds_tuning", "seconds_writing", "device")}
 
 
-def _cells(study: dict[str, Any], count: int) -> list[tuple[str, float, dict[str, Any]]]:
-    """(name, epsilon, cell); a cell may say at which budgets and for how many labels it is wanted."""
+def _cells(study: dict[str, Any], count: int) -> list[Wanted]:
+    """A cell may say at which budgets and for how many labels it is wanted."""
     found = []
     for name, cell in study["methods"].items():
         for epsilon in cell.get("epsilons", study["epsilons"]):

@@ -19,10 +19,10 @@ from studies import augment
 from studies.agenda import Study, rows
 
 from hearsay import lm as models
-from hearsay import run
 from hearsay.accounting import identity
 from hearsay.config_augment import Generator
 from hearsay.demo import clinic, clinic_show
+from hearsay.disk import write_text
 from hearsay.private.labelled import collect
 from hearsay.public import encoder as encoders
 from hearsay.public import generator, scoring
@@ -42,7 +42,7 @@ def perform(study: Study, given: argparse.Namespace) -> None:
                 continue
             split = split or prepared(study, given, seed)
             found = measured(split, cell, place / "runs" / str(seed))
-            run.write_text(path, json.dumps({"cell": name, "seed": seed, "device": "cpu", **extra, **found}, indent=1))
+            write_text(path, json.dumps({"cell": name, "seed": seed, "device": "cpu", **extra, **found}, indent=1))
             print(study.name, name, seed, found["f1_macro"], found["accuracy"], flush=True)
 
 

@@ -27,6 +27,7 @@ from hearsay.accounting import identity
 from hearsay.accounting.bounds import Bound
 from hearsay.adapter_files import merged
 from hearsay.config import Config
+from hearsay.disk import drafting
 from hearsay.errors import ConfigError
 from hearsay.lm import end_id, start_id
 from hearsay.public.prefixes import complete
@@ -213,11 +214,8 @@ def likelihoods(student: Adapted, pool: Questions) -> Tensor:
 
 
 def _store(path: Path, total: BoundedSum) -> None:
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as file:
+    with drafting(path, mode=0o600) as draft, draft.open("wb") as file:
         np.save(file, total.total.cpu().numpy())
-    draft.chmod(0o600)
-    draft.replace(path)
 
 
 def seat(settings: dict[str, Any], pool: dict[str, int], root: Path, seed: int) -> Panel:

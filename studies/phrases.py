@@ -6,14 +6,12 @@ nothing is averaged: a user is in one shard, whatever they wrote, and has the bu
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from studies.panel import Panel
 
-from hearsay import lm as models
 from hearsay import measure
 from hearsay.accounting import gaussian
 from hearsay.evaluate.phrases import reach, shards
@@ -27,7 +25,8 @@ def measured(panel: Panel) -> dict[str, Any]:
     work = panel.work
     listed = measure.secrets(work.config)
     reached = Counter(n for n in reach(work.lm, shards(work.partition), listed).values() if n)
-    written = Counter(n for n in _times(panel, listed).values() if n)
+    sentences = ([row] for shard in shards(work.partition) for row in shard)  # counted where a record is the unit
+    written = Counter(n for n in reach(work.lm, sentences, listed).values() if n)
     delta = work.config.privacy.delta
     return {
         "phrases": sum(reached.values()),
@@ -37,20 +36,6 @@ def measured(panel: Panel) -> dict[str, Any]:
         "by_teachers": {f"{wanted:g}": spread(reached, wanted, delta) for wanted in AVERAGES},
         "by_times": {f"{wanted:g}": spread(written, wanted, delta) for wanted in AVERAGES},
     }
-
-
-def _times(panel: Panel, listed: list[str]) -> dict[str, int]:
-    """How many sentences hold each phrase: what the privacy loss grows with where a record is the unit."""
-    found, split = dict.fromkeys(listed, 0), {phrase: set(re.findall(r"\w+", phrase)) for phrase in listed}
-    by_word: dict[str, list[str]] = {}
-    for phrase, words in split.items():
-        by_word.setdefault(max(words, key=len, default=""), []).append(phrase)  # its longest word finds it quickly
-    for m in range(panel.work.partition.settings.shards):
-        for text in models.decode(panel.work.lm, [row.tolist() for row in panel.work.partition.shard(m)]):
-            for word in set(re.findall(r"\w+", text)):
-                for phrase in by_word.get(word, ()):
-                    found[phrase] += phrase in text
-    return found
 
 
 def most_shards(partition: Partition) -> int:

@@ -12,9 +12,10 @@ import torch
 from studies.panel import Panel
 
 from hearsay import lm as models
-from hearsay import measure, pipeline, run
+from hearsay import measure, pipeline
 from hearsay.adapter_files import merged
 from hearsay.baselines.unprotected import blacklist, known_secrets
+from hearsay.disk import write_text
 from hearsay.evaluate.references import ensemble_perplexity, train_private
 from hearsay.evaluate.text import score
 from hearsay.lm import LanguageModel
@@ -61,7 +62,7 @@ def measured(panel: Panel, wish: dict[str, Any]) -> dict[str, Any]:
             rows = measure.held_out_rows(work.config, work.lm, wish["ensemble"])
             teachers = pipeline.train_teachers(work, panel.warm, 0)
             found["ensemble"] = {"ppl": ensemble_perplexity(work.stack, teachers, rows, work.config.data.prefix_tokens)}
-        run.write_text(path, json.dumps(found))
+        write_text(path, json.dumps(found))
     body: dict[str, Any] = json.loads(path.read_text())
     return body
 

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from hearsay import run
+from hearsay.disk import write_text
 from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
@@ -84,7 +85,7 @@ def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) 
         found = _once(cell, seated, seed, given)
         told = {"cell": cell.name, "seed": seed, "made": fingerprint(cell, seed), "device": whole.device()}
         told |= {**cell.extra, **found}
-        run.write_text(cell.file(seed), json.dumps(told, indent=1))
+        write_text(cell.file(seed), json.dumps(told, indent=1))
         print(cell.study, cell.name, seed, {k: v for k, v in found.items() if isinstance(v, int | float)}, flush=True)
 
 
@@ -99,7 +100,7 @@ def _once(cell: Cell, seated: panel.Panel, seed: int, given: argparse.Namespace)
             found = phrases.measured(seated)
         else:
             found = cells.result(seated, settings, place, cell.wish)
-        run.write_text(kept, json.dumps(found))
+        write_text(kept, json.dumps(found))
     body: dict[str, Any] = json.loads(kept.read_text())
     return body
 
@@ -138,7 +139,7 @@ def take_over(every: list[Cell], seeds: list[int], known: Path) -> None:
             found = made.get(fingerprint(cell, seed))
             if found and not cell.file(seed).exists():
                 told = {"cell": cell.name, "seed": seed, **found, **cell.extra}
-                run.write_text(cell.file(seed), json.dumps(told, indent=1))
+                write_text(cell.file(seed), json.dumps(told, indent=1))
 
 
 def collect(study: Study) -> dict[str, Any]:
@@ -160,8 +161,8 @@ def collect(study: Study) -> dict[str, Any]:
         "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
         "cells": {name: found[name] for name in order if name in found},
     }
-    run.write_text(study.out / f"{study.label}.json", json.dumps(results, indent=1))
-    run.write_text(study.out / f"{study.label}.md", writing.page(results))
+    write_text(study.out / f"{study.label}.json", json.dumps(results, indent=1))
+    write_text(study.out / f"{study.label}.md", writing.page(results))
     drawn = pictures.picture(results)
     if drawn:
         look.write_svg(study.out / f"{study.label}.svg", drawn)

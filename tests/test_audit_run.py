@@ -1,7 +1,6 @@
 """`hearsay audit` through the command line, both ways: what is not private is seen, the student is not."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from hearsay.adapter_files import merged
 from hearsay.audit import anymodel, whole
 from hearsay.audit.scene import Effort
 from hearsay.audit.shadows import overfit_shape
-from hearsay.cli.main import main
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from hearsay.private.teaching import training_shape
 from hearsay.stacked import StackedTop
+from tiny_hearsay import hearsay
 
 pytestmark = pytest.mark.xdist_group("audit")  # the tests look at one run in turn
 SETTINGS: dict[str, Any] = {
@@ -64,17 +63,6 @@ def tiny_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole.twin, "COINS", 24)
     monkeypatch.setattr(whole.twin, "EPOCHS", 4)
     monkeypatch.setattr(whole.twin, "ORDINARY", 20)
-
-
-def hearsay(*words: object) -> int:
-    old, sys.argv = sys.argv, ["hearsay", *map(str, words)]
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    finally:
-        sys.argv = old
-    return 0
 
 
 def test_the_student_stands_and_the_reference_falls(run: runs.Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The second method end to end, on texts whose vectors are word counts: what crosses the door; bad input."""
 
 import json
+import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,7 @@ from hearsay.accounting.bounds import Bound
 from hearsay.config_augment import AugmentConfig
 from hearsay.demo.endpoint import Server
 from hearsay.errors import BadInput, BudgetError, ConfigError, DataError, ModelError
-from hearsay.evaluate import classify, noisy_sgd
+from hearsay.evaluate import classify
 from hearsay.lm import LanguageModel, save
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, Note, collect
@@ -29,6 +30,9 @@ from hearsay.reading import Row
 from hearsay.release import labelled as asking
 from hearsay.release.grid import on_grid
 from hearsay.stages import Stages, Watch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import noisy_sgd
 
 LABELS = ["heart", "bone", "skin"]
 WORDS = {
@@ -407,7 +411,6 @@ def test_figures_are_those_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("ghost", [False, True])
 def test_noisy_sgd_learns_and_says_what_it_would_cost(ghost: bool) -> None:
-    pytest.importorskip("opacus")
     chance = np.random.default_rng(0)
     vectors = _counts([text_of(LABELS[i % 3], chance) for i in range(300)])
     ids = np.arange(300) % 3

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+import tiny_hearsay
 from hearsay import config as configs
-from hearsay.cli import main as cli
 from hearsay.cli.setup import EXAMPLE_AUGMENT
 from hearsay.config_augment import AugmentConfig, Generator
 from hearsay.demo import clinic, clinic_show
@@ -31,12 +31,7 @@ def hearsay(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
 
     def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["hearsay", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as left:
-            code = int(left.code or 0)
+        code = tiny_hearsay.hearsay(*words)
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 

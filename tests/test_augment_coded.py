@@ -1,7 +1,6 @@
 """Both systems in one ledger: examples/coded-student.yaml, then coded-corpus.yaml, with fewer of everything."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +8,12 @@ import pytest
 import yaml
 
 from hearsay.accounting.ledger import Ledger
-from hearsay.cli import main as cli
 from hearsay.demo import clinic
 from hearsay.lm import LanguageModel, save
+from tiny_hearsay import hearsay
 
 ROOT = Path(__file__).parents[1]
 PATIENTS = 40
-
-
-def hearsay(*words: object) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["hearsay", *map(str, words)])
-        try:
-            cli.main()
-        except SystemExit as left:
-            return int(left.code or 0)
-    return 0
 
 
 def example(name: str, folder: Path, **change: Any) -> Path:

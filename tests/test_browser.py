@@ -5,7 +5,6 @@ of the console is noted: none may leave this machine, none may be an error.
 """
 
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,8 +15,10 @@ import pytest
 
 from hearsay.ui.server import Page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "scripts"))
+from find_chromium import CHROMIUM  # noqa: E402
+
 pytestmark = [
     pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the path"),

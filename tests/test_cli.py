@@ -16,6 +16,7 @@ import pytest
 import torch
 import yaml
 
+import tiny_hearsay
 from hearsay import __version__, run
 from hearsay.accounting import budget, identity
 from hearsay.accounting.bounds import STEPS, Bound
@@ -46,14 +47,9 @@ class Called:
 
 
 @pytest.fixture
-def hearsay(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def hearsay(capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: object) -> Called:
-        monkeypatch.setattr(sys, "argv", ["hearsay", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as left:
-            code = int(left.code or 0)
+        code = tiny_hearsay.hearsay(*words)
         printed = capsys.readouterr()
         assert "Traceback" not in printed.out + printed.err
         return Called(code, printed.out, printed.err)

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from hearsay import forecast
-from hearsay.cli import main as cli
 from hearsay.config import Config, parse
 from hearsay.forecast import Calibration
 from hearsay.lm import LanguageModel
@@ -24,7 +23,9 @@ from hearsay.private.stack import Stack
 from hearsay.private.teaching import training_shape
 from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units
+from hearsay.public import basis, student, weights
 from hearsay.stacked import Contexts
+from tiny_hearsay import hearsay
 
 KINDS = ("load", "row", "completion", "warm-up step", "basis", "update", "round", "unit", "parcel", "question",
          "training", "asking", "student step")  # fmt: skip
@@ -105,6 +106,10 @@ def test_work_follows_the_settings(tmp_path: Path) -> None:
     assert "teachers" not in alone and "answers" not in alone
 
 
+def test_what_is_counted_is_what_the_stages_do() -> None:
+    assert (forecast.CHECKS, forecast.BASIS, forecast.PARCELS) == (student.CHECKS, basis.SENTENCES, weights.PARCELS)
+
+
 def test_seconds_are_work_times_rates(tmp_path: Path) -> None:
     config = settings(tmp_path)
     plain = forecast.predict(config, ONE)
@@ -126,16 +131,11 @@ def test_rates_are_kept_for_a_shape_not_for_an_amount(tmp_path: Path) -> None:
     assert forecast.kept(config) is None
 
 
-def test_plan_tells_time_and_memory_after_a_calibration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_tells_time_and_memory_after_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, path = settings(tmp_path), tmp_path / "hearsay.yaml"
 
     def plan(*flags: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["hearsay", "plan", str(path), *flags])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        assert not left.value.code
+        assert hearsay("plan", path, *flags) == 0
         return capsys.readouterr().out
 
     assert "doctor" in plan() and "--calibrate" in plan()

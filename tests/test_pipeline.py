@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import traceback
 from collections.abc import Callable
 from fractions import Fraction
@@ -28,7 +27,6 @@ from hearsay.accounting import budget, identity, verify
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
-from hearsay.cli.main import main
 from hearsay.demo.airline import write_corpus
 from hearsay.evaluate.phrases import phrase_table, reach
 from hearsay.lm import LanguageModel
@@ -37,6 +35,7 @@ from hearsay.release.noise import Ints
 from hearsay.run import Run
 from hearsay.stages import Watch
 from hearsay.work import Work
+from tiny_hearsay import hearsay
 
 SETTINGS: dict[str, Any] = {
     "data": {
@@ -70,18 +69,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory, tiny_gpt2: LanguageModel) -> 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "home"))
-
-
-def hearsay(*words: object) -> int:
-    """The command line in this process; its exit code."""
-    old, sys.argv = sys.argv, ["hearsay", *map(str, words)]
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    finally:
-        sys.argv = old
-    return 0
 
 
 def variant(desk: Path, **changes: dict[str, Any]) -> Path:

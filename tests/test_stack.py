@@ -120,7 +120,7 @@ def reference(lm: LanguageModel, teacher: int, folder: Path) -> PeftModel:
     model = PeftModel.from_pretrained(copy.deepcopy(lm.model), folder, is_trainable=True)
     weights = [p for p in model.parameters() if p.requires_grad]
     adam = torch.optim.Adam(weights, betas=SHAPE.betas, eps=SHAPE.epsilon)
-    rows = stack._rows(SHARDS[teacher], 3, teacher)
+    rows = stack.rows(SHARDS[teacher], 3, teacher)
     for step in range(SHAPE.steps):
         part = slice(step * SHAPE.rows_per_step, (step + 1) * SHAPE.rows_per_step)
         tokens, targets, positions = (
@@ -291,7 +291,7 @@ def test_contexts_of_any_length_get_the_same_answers(
     model = merge(stack.lm, store.teacher(1), SHAPE).model
     want = model(rows).logits[asked[:, 0], asked[:, 1]].gather(1, candidates)
     assert torch.allclose(got[1], want, atol=1e-4)
-    assert len({trunk.shape[1] for trunk, _, _ in stack._chunks(contexts)}) > 1
+    assert len({trunk.shape[1] for trunk, _, _ in stack.chunks(contexts)}) > 1
 
 
 def test_peft_loads_an_exported_teacher(tiny: LanguageModel, tmp_path: Path) -> None:
@@ -373,10 +373,10 @@ def test_the_single_variant_trains_with_any_loss(tiny: LanguageModel) -> None:
 def test_each_teacher_and_generation_has_an_order_of_its_own(five: tuple[Stack, AdapterStore]) -> None:
     stack, _ = five
     orders = [
-        stack._rows(SHARDS[0], generation, teacher).tokens.tobytes() for generation, teacher in [(3, 0), (3, 1), (4, 0)]
+        stack.rows(SHARDS[0], generation, teacher).tokens.tobytes() for generation, teacher in [(3, 0), (3, 1), (4, 0)]
     ]
     assert len(set(orders)) == 3
-    assert orders[0] == stack._rows(SHARDS[0], 3, 0).tokens.tobytes()
+    assert orders[0] == stack.rows(SHARDS[0], 3, 0).tokens.tobytes()
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -1,4 +1,5 @@
-"""The demo made tiny: as settings for tests, and as a command line that a page under test starts in place of the real.
+"""The command line in a test's own process; and the demo made tiny: as settings for tests, and as a command line that a
+page under test starts in place of the real.
 
 python tests/tiny_hearsay.py demo --out FOLDER
 """
@@ -24,8 +25,22 @@ def settings() -> dict[str, Any]:
     return body
 
 
+def hearsay(*words: object) -> int:
+    """The command line in this process; its exit code."""
+    from hearsay.cli.main import main  # here: a test may have planted a bug since
+
+    old, sys.argv = sys.argv, ["hearsay", *map(str, words)]
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    finally:
+        sys.argv = old
+    return 0
+
+
 def main() -> None:
-    from hearsay.cli.main import main as hearsay
+    from hearsay.cli.main import main as real
 
     if sys.argv[1:2] == ["demo"]:
         import torch
@@ -38,7 +53,7 @@ def main() -> None:
         show.SETTINGS = settings()
         for name, value in SIZES.items():
             setattr(show, name, value)
-    hearsay()
+    real()
 
 
 if __name__ == "__main__":

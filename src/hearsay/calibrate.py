@@ -192,18 +192,18 @@ class Probe:
 
     def training(self) -> None:
         stack, shape = self.stack, self.stack.shape
-        state = stack._state(stack._packed(lambda m: self.rows, stack.block, 0, 0), stack.top.layout.initial())
+        state = stack.state(stack.packed(lambda m: self.rows, stack.block, 0, 0), stack.top.layout.initial())
         self.time("training", lambda: advance(state, gradient(stack.top, state, 0), 0, shape))
 
     def asking(self, questions: Questions) -> float:
         """One block asked about the sample, bounded and summed; returns the rows' width on average."""
         stack, tokens = self.stack, aggregate.asked_tokens(questions)
-        chunks = stack._chunks(questions.contexts)
+        chunks = stack.chunks(questions.contexts)
         flat = stack.top.layout.initial().to(self.device).repeat(stack.block, 1)
         total = BoundedSum(Bound("root"), len(questions), questions.width, self.device)
 
         def ask() -> None:
-            logits = stack._ask([flat], chunks, tokens, False)[0]
+            logits = stack.ask([flat], chunks, tokens, False)[0]
             total.add(aggregate.vectors(logits, questions, "root"))
 
         self.time("asking", ask, len(chunks))

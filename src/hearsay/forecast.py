@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.config import Config
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
-from hearsay.run import write_text
 
+# Three numbers of modules that import torch (a test compares).
 CHECKS = 12  # how often a student looks at its held-out answers, as in public/student.py
 BASIS = 600  # sentences that the adapters' inner halves are taken from, as in public/basis.py
 PARCELS = 128  # of pseudo text that weigh an update's coordinates, as in public/weights.py

@@ -18,6 +18,7 @@ from hearsay.adapter_files import merged
 from hearsay.baselines.unprotected import FILE as PRIVATE_FILE
 from hearsay.baselines.unprotected import Training, blacklist, known_secrets, private_adapter
 from hearsay.config import Budgeted, Config
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
 from hearsay.evaluate.phrases import Counted, phrase_table, reach, shards
 from hearsay.evaluate.text import Scores, gap_closed, score
@@ -26,7 +27,7 @@ from hearsay.private.shards import is_finished, open_partition
 from hearsay.private.teaching import partition_settings, training_shape
 from hearsay.private.units import by_unit
 from hearsay.reading import Columns, read_rows
-from hearsay.run import Run, write_text
+from hearsay.run import Run
 from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
 

@@ -13,6 +13,7 @@ from hearsay import augmenting, stages
 from hearsay import config as configs
 from hearsay.accounting import identity
 from hearsay.config_augment import AugmentConfig
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
 from hearsay.evaluate.classify import Ids, Vectors, classifier, measured
 from hearsay.measure import FILE, secrets
@@ -23,7 +24,7 @@ from hearsay.public import space as spaces
 from hearsay.public.encoder import Encoder
 from hearsay.public.selection import quotas, tempered
 from hearsay.reading import Columns, read_rows
-from hearsay.run import Run, write_text
+from hearsay.run import Run
 from hearsay.stages import Stages
 
 

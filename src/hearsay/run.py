@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from hearsay.accounting import identity
+from hearsay.disk import write_text
 from hearsay.errors import BadInput, ConfigError
 
 OWN = ("config.yaml", "environment.json", "internal", "release", "private")
@@ -210,21 +211,6 @@ def installed(package: str) -> str | None:
 def forget_time(path: Path) -> None:
     """A file's time becomes no time, the same for all: how long private work took tells how much there was of it."""
     os.utime(path, (NO_TIME, NO_TIME))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Whole or not at all: a killed run leaves no half-written file."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
 
 
 def forget(run: Run) -> dict[str, Any]:

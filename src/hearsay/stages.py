@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hearsay.disk import settle
-from hearsay.run import Run, write_text
+from hearsay.disk import drafting, write_text
+from hearsay.run import Run
 
 Progress = Callable[[int, int], None]
 NOTE_EVERY = 2.0  # seconds
@@ -97,9 +97,8 @@ class Watch:
 
 def save_tensor(path: Path, value: Tensor) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    save_file({"value": value}, draft)
-    settle(draft, path)
+    with drafting(path) as draft:
+        save_file({"value": value}, draft)
 
 
 def pick_device(name: str) -> torch.device:

@@ -82,9 +82,13 @@ def suits(request: Request, mu: float) -> str:
 
 
 def warnings(request: Request) -> list[str]:
-    if request.units and request.delta > 0.1 / request.units:
+    return of_delta(request.delta, request.units)
+
+
+def of_delta(delta: float, units: int | None) -> list[str]:
+    if units and delta > 0.1 / units:
         return [
-            f"delta {request.delta:g} is above a tenth of 1/{request.units:,}: a mechanism that publishes one person "
-            f"in {request.units:,} outright would pass; take at most {0.1 / request.units:.1g}"
+            f"delta {delta:g} is above a tenth of 1/{units:,}: a mechanism that publishes one person "
+            f"in {units:,} outright would pass; take at most {0.1 / units:.1g}"
         ]
     return []

@@ -6,14 +6,13 @@ also written into the run's own directory and into this machine's home (identity
 written and verified.
 """
 
-import contextlib
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hearsay.disk import write_text
 from hearsay.errors import LedgerError
 
 HEAD_FILE = "ledger-head.json"
@@ -37,18 +36,7 @@ class Head:
 
 def write_head(folder: Path, head: Head, name: str = HEAD_FILE) -> None:
     """Atomic: a crash leaves the older head, which is still a true prefix of the chain."""
-    target = folder / name
-    draft = target.with_suffix(f".{os.getpid()}.draft")
-    try:
-        with draft.open("w") as file:
-            file.write(canonical(asdict(head)))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    write_text(folder / name, canonical(asdict(head)))
 
 
 def read_head(folder: Path, name: str = HEAD_FILE) -> Head | None:

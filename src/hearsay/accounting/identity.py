@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from hearsay.disk import write_text
 from hearsay.errors import BadInput, BudgetError, LedgerError
 
 SKETCH_SIZE = 2**14  # as in private/corpus.py, which this room may not import (a test compares)
@@ -127,7 +128,7 @@ def remember(ledger: str, path: Path, sketch: tuple[bytes, ...]) -> None:
             entry["path"] = str(path)
             if mine not in entry["sketches"]:
                 entry["sketches"].append(mine)
-            _write_private(registry, json.dumps(known))
+            write_text(registry, json.dumps(known), mode=0o600)
     except OSError as error:
         raise BadInput(f"cannot write {registry}: {error.strerror}; name a writable folder in HEARSAY_HOME") from error
 
@@ -166,16 +167,3 @@ def same_people(one: list[str], two: list[str]) -> bool:
     end = min(ends, default="g")  # after every hexadecimal digit
     first, second = ({name for name in sketch if name <= end} for sketch in (one, two))
     return len(first & second) * SHARED_PART >= max(1, min(len(first), len(second)))
-
-
-def _write_private(path: Path, text: str) -> None:
-    draft = path.with_suffix(f".{os.getpid()}.draft")
-    try:
-        draft.touch(mode=0o600)
-        with draft.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

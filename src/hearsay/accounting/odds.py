@@ -26,6 +26,11 @@ class Odds:
     replace_epsilon: float
 
 
+def percent(rate: float) -> str:
+    """One digit after the point, rounded up: what is told must not be better than what holds."""
+    return f"{math.ceil(rate * 1000) / 10:g}"
+
+
 def of(budget: Budget, spent: Fraction, scheduled: int) -> Odds:
     if not spent and not scheduled:
         return Odds(0.0, 0.5, 0.0)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from hearsay.accounting import gaussian
+from hearsay.accounting import advice, gaussian
 from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.accounting.budget import check_sampler, main_delta
 from hearsay.accounting.plan import scale_for
@@ -93,7 +93,7 @@ def make(request: Request) -> Plan:
         tutor_noise_std=_tutor_noise(whole * share) if request.tutor else None,
         feasible=feasible,
         why=why,
-        warnings=tuple(_warnings(request)),
+        warnings=tuple(advice.of_delta(request.delta, request.units)),
     )
 
 
@@ -116,12 +116,3 @@ def _judge(request: Request, mean: float) -> tuple[bool, str]:
             f"{told}; above {MOST_NOISE} little is learnt: need {need:,} units, fewer labels or a larger epsilon",
         )
     return True, f"{told} (a place has length 1)"
-
-
-def _warnings(request: Request) -> list[str]:
-    if request.delta > 0.1 / request.units:
-        return [
-            f"delta {request.delta:g} is above a tenth of 1/{request.units:,}: a mechanism that publishes one person "
-            f"in {request.units:,} outright would pass; take at most {0.1 / request.units:.1g}"
-        ]
-    return []

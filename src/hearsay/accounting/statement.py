@@ -50,7 +50,7 @@ class Statement:
 
     @property
     def guess_percent(self) -> str:
-        return f"{math.ceil(self.guess_rate * 1000) / 10:g}"
+        return odds.percent(self.guess_rate)
 
     def sentences(self) -> list[str]:
         who = "person" if self.unit == "user" else "record"

@@ -6,8 +6,8 @@ from typing import Any
 
 from hearsay import lm as models
 from hearsay import stages
-from hearsay.audit import inversion
-from hearsay.audit.attacks import ATTACKS, attack
+from hearsay.audit import ATTACKS, inversion
+from hearsay.audit.attacks import attack
 from hearsay.audit.results import to_json
 from hearsay.audit.scene import Effort, Quiet, Scene
 from hearsay.audit.statistics import Promise

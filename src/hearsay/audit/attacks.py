@@ -20,7 +20,6 @@ from hearsay.config import Config
 from hearsay.errors import BadInput
 from hearsay.public.prefixes import complete, read_prefixes
 
-ATTACKS = ("mechanism", "membership", "neighbourhood", "shadow", "extraction", "linkage")
 POWERS = {
     "loss": "who sees how likely the model finds a text",
     "calibrated": "who also has the public base model",

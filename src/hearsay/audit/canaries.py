@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from hearsay import lm as models
-from hearsay.audit.mechanism import clopper_pearson
+from hearsay.audit.mechanism import clopper_pearson, plain_epsilon
 from hearsay.audit.statistics import ERROR, Floats
 from hearsay.lm import LanguageModel
 
@@ -81,7 +81,7 @@ def epsilon_from_ranks(found: Sequence[float], delta: float, digits: int = DIGIT
     """A canary is drawn evenly, so without it in the run its rank is within TOP with probability TOP exactly."""
     hits = sum(rank <= TOP * 10**digits for rank in found)
     low, _ = clopper_pearson(hits, len(found), ERROR)
-    return math.log((low - delta) / TOP) if low > delta + TOP else 0.0
+    return plain_epsilon(low, TOP, delta)
 
 
 # --- one run --------------------------------------------------------------------------------------------------------

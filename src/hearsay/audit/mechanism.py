@@ -74,12 +74,16 @@ def lower_bounds(
 ) -> tuple[float, float]:
     """(epsilon if the trade-off is Gaussian, epsilon whatever it is), each wrong with at most this probability.
 
-    The plain one is Clopper-Pearson at both ends of TPR <= e^epsilon FPR + delta.
+    The plain one takes Clopper-Pearson at both ends.
     """
     true_low, false_high = _rates(without, with_unit, threshold, error)
     mu = max(0.0, float(ndtri(true_low)) - float(ndtri(false_high)))
-    plain = math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
-    return gaussian.epsilon_of(mu, delta), plain
+    return gaussian.epsilon_of(mu, delta), plain_epsilon(true_low, false_high, delta)
+
+
+def plain_epsilon(true_low: float, false_high: float, delta: float) -> float:
+    """The least epsilon with TPR <= e^epsilon FPR + delta, at these rates; nothing assumed."""
+    return math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
 
 
 def _rates(

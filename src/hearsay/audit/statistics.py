@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
 from hearsay.accounting import gaussian
-from hearsay.audit.mechanism import clopper_pearson, lower_bounds
+from hearsay.audit.mechanism import clopper_pearson, lower_bounds, plain_epsilon
 
 Floats = NDArray[np.float64]
 ERROR = 0.05
@@ -91,7 +91,7 @@ def epsilon_from_counts(hits: int, members: int, false_hits: int, others: int, d
     """The same from counts of a test without a threshold, as when a text is or is not extracted. Nothing assumed."""
     true_low, _ = clopper_pearson(hits, members, ERROR)
     _, false_high = clopper_pearson(false_hits, others, ERROR)
-    return math.log((true_low - delta) / false_high) if true_low > delta + false_high else 0.0
+    return plain_epsilon(true_low, false_high, delta)
 
 
 def roc(members: Floats, others: Floats) -> list[tuple[float, float]]:

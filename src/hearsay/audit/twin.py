@@ -17,12 +17,13 @@ from hearsay import run as runs
 from hearsay.accounting import identity
 from hearsay.adapter_files import merged
 from hearsay.audit import canaries as birds
-from hearsay.audit.findings import Finding
+from hearsay.audit.findings import DELTA, Finding
 from hearsay.audit.mechanism import clopper_pearson
 from hearsay.audit.shadows import overfit_shape, train_on
 from hearsay.audit.statistics import ERROR, Promise
 from hearsay.audit.subjects import Subject
 from hearsay.config import Config
+from hearsay.disk import drafting, write_text
 from hearsay.lm import LanguageModel
 from hearsay.private.stack import Stack
 from hearsay.private.teaching import training_shape
@@ -71,12 +72,9 @@ def make(run: Run, config: Config, watch: Callable[[str], Watch], *, digits: int
 
 def _write(config: Config, path: Path, ours: list[tuple[str, str]]) -> Path:
     if not path.exists():
-        draft = path.with_suffix(".draft")
-        with draft.open("w", encoding="utf-8") as file:
+        with drafting(path, mode=0o600) as draft, draft.open("w", encoding="utf-8") as file:
             for user, text in itertools.chain(_own_rows(config), ours):
                 file.write(json.dumps({"user": user, "text": text}) + "\n")
-        draft.chmod(0o600)
-        draft.replace(path)
     return path
 
 
@@ -115,7 +113,7 @@ def _public(config: Config, folder: Path) -> Path:
     path = folder / "public.jsonl"
     if not path.exists():
         rows = read_rows(config.data.public, Columns(text=config.data.text))
-        runs.write_text(path, "".join(json.dumps({"text": row.text}) + "\n" for row in rows))
+        write_text(path, "".join(json.dumps({"text": row.text}) + "\n" for row in rows))
     return path
 
 
@@ -142,7 +140,7 @@ def exposed(twin: Twin, lm: LanguageModel, promise: Promise | None) -> Finding:
     ranks = birds.ranks(lm, twin.canaries, twin.digits)
     values = [birds.exposure(rank, twin.digits) for rank in ranks]
     covered = [i for i, canary in enumerate(twin.canaries) if canary.repetitions <= twin.cap]
-    bound = birds.epsilon_from_ranks([ranks[i] for i in covered], promise.delta if promise else 1e-6, twin.digits)
+    bound = birds.epsilon_from_ranks([ranks[i] for i in covered], promise.delta if promise else DELTA, twin.digits)
     most = birds.exposure(1, twin.digits)
     by_count = {}
     for count in dict.fromkeys(canary.repetitions for canary in twin.canaries):
@@ -164,7 +162,7 @@ def guessed(twin: Twin, lm: LanguageModel, promise: Promise | None) -> Finding:
     rows = models.encode(lm, twin.texts, 10_000)
     gain = models.row_nll(twin.public, rows, 0)[0] - models.row_nll(lm, rows, 0)[0]
     right, tried = birds.right_guesses(gain.numpy(), twin.coins)
-    delta = promise.delta if promise else 1e-6
+    delta = promise.delta if promise else DELTA
     bound = birds.one_run_epsilon(right, tried, len(twin.coins), delta)
     low, high = clopper_pearson(right, tried, ERROR)
     return Finding(

@@ -18,19 +18,20 @@ from hearsay import measure, stages
 from hearsay.accounting import identity, statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
+from hearsay.audit import ATTACKS, shadows, twin
 from hearsay.audit import canaries as birds
-from hearsay.audit import shadows, twin
-from hearsay.audit.attacks import ATTACKS, attack
+from hearsay.audit.attacks import attack
 from hearsay.audit.results import FILE, to_json, together
 from hearsay.audit.scene import Effort, Result, Scene, overfit
 from hearsay.audit.statistics import Promise
 from hearsay.audit.subjects import Cut, read_subjects
 from hearsay.config import Config
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
 from hearsay.lm import LanguageModel
 from hearsay.private.teaching import training_shape
 from hearsay.reading import Columns
-from hearsay.run import RECEIPT, Run, write_text
+from hearsay.run import RECEIPT, Run
 from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
 

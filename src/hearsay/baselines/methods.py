@@ -24,10 +24,10 @@ from hearsay.adapter_files import merged
 from hearsay.baselines.settings import Baseline
 from hearsay.baselines.unprotected import Training, private_adapter
 from hearsay.config import Config
+from hearsay.disk import write_text
 from hearsay.errors import BudgetError, LedgerError
 from hearsay.public.cards import release_student
 from hearsay.release.results import release_once
-from hearsay.run import write_text
 from hearsay.stages import Progress, save_tensor
 
 if TYPE_CHECKING:

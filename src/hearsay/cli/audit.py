@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from hearsay.audit import ATTACKS
 from hearsay.cli.main import Json, app, print_json, warn
 from hearsay.errors import BadInput
 
-NAMES = "mechanism, membership, neighbourhood, shadow, extraction, linkage"
+NAMES = ", ".join(ATTACKS)
 
 
 @app.command()
@@ -40,7 +41,7 @@ def audit(
     from hearsay.audit.anymodel import Files, audit_classifier, audit_model
     from hearsay.audit.statistics import Promise
     from hearsay.audit.whole import audit_run
-    from hearsay.cli.run import _watch
+    from hearsay.cli.watch import watch_for
     from hearsay.report import page
     from hearsay.run import open_run
 
@@ -48,7 +49,7 @@ def audit(
     if where is not None:
         here = open_run(where)
         with here.alone():
-            watch = _watch(as_json)
+            watch = watch_for(as_json)
             found = audit_run(here, watch, attacks=names, canaries=canaries, model=model, promise=promise)
         page.write(here)
     elif members is not None and non_members is not None:
@@ -56,7 +57,7 @@ def audit(
         if classifier is not None:
             found = audit_classifier(classifier, files)
         else:
-            found = audit_model(str(model), base, files, promise, _watch(as_json), attacks=names)
+            found = audit_model(str(model), base, files, promise, watch_for(as_json), attacks=names)
     print_json(found) if as_json else _show(found)
     for name in found["look"]:
         warn(f"{name}: {found['attacks'][name]['sentence']}")
@@ -65,11 +66,10 @@ def audit(
 
 
 def _names(wanted: list[str] | None) -> tuple[str, ...]:
-    known = tuple(NAMES.split(", "))
     for name in wanted or ():
-        if name not in known:
+        if name not in ATTACKS:
             raise BadInput(f"--attack is {name!r}; need one of {NAMES}")
-    return tuple(wanted) if wanted else known
+    return tuple(wanted) if wanted else ATTACKS
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -11,12 +11,6 @@ from hearsay.errors import BadInput
 Out = Annotated[Path, typer.Option(help="Run directory; the same command continues a stopped run.")]
 
 
-def _watch(as_json: bool) -> Any:
-    from hearsay.cli.watch import Bar, JsonLines
-
-    return JsonLines if as_json else Bar
-
-
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="A config as `hearsay init` writes it.")],
@@ -33,8 +27,9 @@ def run(
 
     if configs.task_of(config) == "augment":
         from hearsay.cli import augment
+        from hearsay.cli.watch import watch_for
 
-        augment.summary(augment.run(config, out, ledger, anyway, _watch(as_json)), as_json, {})
+        augment.summary(augment.run(config, out, ledger, anyway, watch_for(as_json)), as_json, {})
         return
     settings = configs.load(config)
     for warning in plan.make(settings.plan_request()).warnings:
@@ -42,6 +37,7 @@ def run(
     from hearsay import charging, pipeline
     from hearsay import run as runs
     from hearsay.cli.setup import inputs
+    from hearsay.cli.watch import watch_for
     from hearsay.public import samples
     from hearsay.reading import check_schema
 
@@ -52,7 +48,7 @@ def run(
             check_schema(paths, columns)
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
     with here.working():
-        work = pipeline.generate(settings, here, _watch(as_json), anyway=anyway)
+        work = pipeline.generate(settings, here, watch_for(as_json), anyway=anyway)
         if settings.baseline is None or settings.baseline.protects:  # else there is no student to show
             samples.write(here, work.lm, work.prefixes, settings.compute.seed)
     _summary(here, as_json, {})
@@ -72,17 +68,18 @@ def demo(
     if task not in ("generate", "augment"):
         raise BadInput(f"--task is {task!r}; need generate or augment")
     from hearsay import run as runs
+    from hearsay.cli.watch import watch_for
 
     if task == "augment":
         from hearsay.cli import augment
         from hearsay.demo import clinic_show
 
-        there, measured = clinic_show.play(out, seed, _watch(as_json))
+        there, measured = clinic_show.play(out, seed, watch_for(as_json))
         augment.summary(runs.open_run(there), as_json, measured)
         return
     from hearsay.demo import show
 
-    here, found = show.play(out, seed, _watch(as_json), compare=compare)
+    here, found = show.play(out, seed, watch_for(as_json), compare=compare)
     _summary(runs.open_run(here), as_json, found)
 
 
@@ -136,6 +133,7 @@ def evaluate(
 ) -> None:
     """Perplexity, BLEU and leaks of the student beside its references. Reads private hold-out: for your eyes only."""
     from hearsay import measure
+    from hearsay.cli.watch import watch_for
     from hearsay.config import task_of
     from hearsay.report import page
     from hearsay.run import open_run
@@ -146,11 +144,11 @@ def evaluate(
         from hearsay.cli import augment
 
         with here.alone():
-            found = measure_augment.evaluate(here, _watch(as_json))
+            found = measure_augment.evaluate(here, watch_for(as_json))
         augment.summary(here, as_json, found)
         return
     with here.alone():
-        found = measure.evaluate(here, _watch(as_json), completions=completions)
+        found = measure.evaluate(here, watch_for(as_json), completions=completions)
     page.write(here)
     if as_json:
         print_json(found)
@@ -164,17 +162,17 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Destroy the private part of a run (shards, teachers, draws) and leave a receipt. The ledger stays."""
+    from hearsay.run import RECEIPT, open_run
     from hearsay.run import forget as destroy
-    from hearsay.run import open_run
 
     here = open_run(where)
-    if (here.folder / "forgotten.json").exists() and not here.private.exists():  # the first receipt keeps its time
-        raise BadInput(f"{where} was forgotten before; the receipt is {where / 'forgotten.json'}")
+    if (here.folder / RECEIPT).exists() and not here.private.exists():  # the first receipt keeps its time
+        raise BadInput(f"{where} was forgotten before; the receipt is {where / RECEIPT}")
     receipt = destroy(here)
     if as_json:
         print_json(receipt)
     else:
-        print(f"destroyed {where / 'private'}; the receipt is {where / 'forgotten.json'}")
+        print(f"destroyed {where / 'private'}; the receipt is {where / RECEIPT}")
 
 
 def _table(found: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from hearsay.config import Config, commented_yaml, load, load_as, task_of
 from hearsay.config_augment import AugmentConfig
+from hearsay.disk import write_text
 from hearsay.errors import BadInput, ConfigError, HearsayError
-from hearsay.run import installed, write_text
+from hearsay.run import installed
 
 EXAMPLE: dict[str, Any] = {
     "data": {"private": ["private.jsonl"], "public": ["public.jsonl"], "units": 5000, "sentences": 60000},

@@ -8,6 +8,10 @@ from typing import Any
 from hearsay.stages import Watch
 
 
+def watch_for(as_json: bool) -> type[Watch]:
+    return JsonLines if as_json else Bar
+
+
 class Bar(Watch):
     """One line per stage, rewritten while it runs, with what is left of it; plain lines where there is no terminal."""
 

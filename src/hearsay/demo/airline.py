@@ -24,6 +24,7 @@ from hearsay.demo.grievances import GRIEVANCES
 from hearsay.demo.handwriting import add_sentence, capitalise, tidy, write_down
 from hearsay.demo.phrases import PIECES, SHARED, TONES
 from hearsay.demo.smalltalk import ASIDES, SYNONYMS
+from hearsay.disk import drafting
 from hearsay.errors import ConfigError
 
 __all__ = ["Airline", "CorpusFiles", "Customer", "Habits", "MeasuredTurn", "Turn", "files_in", "write_corpus"]
@@ -139,11 +140,9 @@ def _rows(airline: Airline) -> Iterator[str]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    # Renamed only when complete: an interrupted run leaves no file that looks like a corpus.
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
+    """In its place only when complete: an interrupted run leaves no file that looks like a corpus."""
+    with drafting(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
-    unfinished.replace(path)
 
 
 def _customer_turns(customer: Customer, dice: Dice) -> Iterator[MeasuredTurn]:

@@ -14,7 +14,7 @@ from hearsay.accounting import identity
 from hearsay.config_augment import AugmentConfig
 from hearsay.demo.clinic import LABELS, ClinicFiles, files_in, write_corpus
 from hearsay.demo.clinic_words import SPECIALTIES
-from hearsay.run import write_text
+from hearsay.disk import write_text
 from hearsay.stages import Watch
 
 HELD_OUT = 400  # patients

@@ -19,9 +19,10 @@ from hearsay.accounting import identity
 from hearsay.adapter_files import merged
 from hearsay.config import Config
 from hearsay.demo.airline import CorpusFiles, files_in, write_corpus
+from hearsay.disk import write_text
 from hearsay.public import samples
 from hearsay.release.door import Door
-from hearsay.run import Run, write_text
+from hearsay.run import Run
 from hearsay.stages import Watch
 from hearsay.work import Work
 

@@ -5,7 +5,6 @@ adding or removing one unit leaves all others as they were, bit for bit. A recor
 several rows is one unit with the labels of all its copies.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hearsay.disk import drafting
 from hearsay.errors import DataError
 from hearsay.private.corpus import BottomSketch, UnitKind, unit_hash, unit_of
 from hearsay.reading import Row
@@ -125,12 +125,8 @@ def _save(found: Labelled, path: Path) -> None:
         "sketch": np.frombuffer(b"".join(found.sketch), np.uint8),
     }
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with drafting(path, mode=0o600) as draft, draft.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def _load(path: Path, labels: int) -> Labelled:

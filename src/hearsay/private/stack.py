@@ -110,7 +110,7 @@ class Stack:
         done = Steps(progress, len(todo) * self.shape.steps)
 
         def run(wave: list[int]) -> list[tuple[int, Tensor]]:
-            states = [self._state(rows(block), first) for block in wave]
+            states = [self.state(rows(block), first) for block in wave]
             for step in range(self.shape.steps):
                 for state in states:
                     self.on_launch(len(wave))
@@ -119,22 +119,24 @@ class Stack:
             done.finished(self.shape.steps * len(wave))
             return [(block, state.flat) for block, state in zip(wave, states, strict=True)]
 
-        with Ahead(lambda block: self._packed(shards, count, block, generation), todo) as rows:
+        with Ahead(lambda block: self.packed(shards, count, block, generation), todo) as rows:
             for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
                 yield from results
 
-    def _packed(self, shards: Shards, count: int, block: int, generation: int) -> list[Rows]:
+    def packed(self, shards: Shards, count: int, block: int, generation: int) -> list[Rows]:
+        """Of a block's teachers; those past the last one have nothing."""
         members = range(block * self.block, (block + 1) * self.block)
-        return [self._rows(shards(m) if m < count else [], generation, m) for m in members]
+        return [self.rows(shards(m) if m < count else [], generation, m) for m in members]
 
-    def _state(self, rows: list[Rows], first: Tensor) -> BlockState:
+    def state(self, rows: list[Rows], first: Tensor) -> BlockState:
+        """A block before its first step, on the device; `first` [D] is where all begin."""
         flat = first.to(self.device).repeat(self.block, 1)
         tokens, targets, positions = (
             self._schedule([getattr(r, name) for r in rows]) for name in ("tokens", "targets", "positions")
         )
         return BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
 
-    def _rows(self, sentences: Sequence[NDArray[np.integer]], generation: int, teacher: int) -> Rows:
+    def rows(self, sentences: Sequence[NDArray[np.integer]], generation: int, teacher: int) -> Rows:
         frame = Frame(
             row_tokens=self.shape.row_tokens,
             rows=self.shape.steps * self.shape.rows_per_step,
@@ -177,12 +179,12 @@ class Stack:
             raise ModelError(
                 f"got candidates for {len(candidates)} questions, need {len(contexts.asked)}, one row each"
             )
-        chunks = self._chunks(contexts)
+        chunks = self.chunks(contexts)
         todo = list(range(store.blocks)) if blocks is None else blocks
 
         def run(wave: list[int]) -> list[tuple[int, Tensor]]:
             adapters = [store.get(block, self.device) for block in wave]
-            return list(zip(wave, self._ask(adapters, chunks, candidates, normalise), strict=True))
+            return list(zip(wave, self.ask(adapters, chunks, candidates, normalise), strict=True))
 
         for results in in_waves(todo, self.wave, run, lambda: self.memory.explain(self.block)):
             for block, logits in results:
@@ -197,12 +199,10 @@ class Stack:
         an empty shard must count as exactly zero. (Slots differ in the last bits: rounding goes by place in a batch.)
         """
         first = self.top.layout.initial() if start is None else start.detach().float().reshape(-1)
-        return self._ask([first.to(self.device).repeat(self.block, 1)], self._chunks(contexts), candidates, normalise)[
-            0
-        ]
+        return self.ask([first.to(self.device).repeat(self.block, 1)], self.chunks(contexts), candidates, normalise)[0]
 
     @torch.no_grad()
-    def _chunks(self, contexts: Contexts) -> list[Chunk]:
+    def chunks(self, contexts: Contexts) -> list[Chunk]:
         """The trunk's output for the rows that are asked about, rows of like length together, cut after the last
         question: about the same number of teacher-tokens a launch. Contexts are public, so shapes may follow them.
         """
@@ -223,7 +223,7 @@ class Stack:
         return found
 
     @torch.no_grad()
-    def _ask(
+    def ask(
         self,
         adapters: list[Tensor],
         chunks: list[Chunk],

@@ -11,7 +11,8 @@ from hearsay import __version__
 from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Config
-from hearsay.run import Run, forget_time, write_text
+from hearsay.disk import write_text
+from hearsay.run import Run, forget_time
 
 if TYPE_CHECKING:  # the report renders with this module, and the page must not load torch for it
     from hearsay.lm import LanguageModel

@@ -8,11 +8,12 @@ from hearsay import __version__
 from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config_augment import AugmentConfig
+from hearsay.disk import drafting, write_text
 from hearsay.public.cards import render, told
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen
 from hearsay.public.space import Floats
-from hearsay.run import Run, forget_time, run_around, write_text
+from hearsay.run import Run, forget_time, run_around
 
 FOLDER = "synthetic"
 
@@ -53,10 +54,8 @@ def _write_parquet(rows: list[dict[str, Any]], run: Run) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    target = run.release / FOLDER / "corpus.parquet"
-    draft = target.with_suffix(".draft")
-    pq.write_table(pa.Table.from_pylist(rows), draft)
-    draft.replace(target)
+    with drafting(run.release / FOLDER / "corpus.parquet") as draft:
+        pq.write_table(pa.Table.from_pylist(rows), draft)
 
 
 def _facts(said: statement.Statement, config: AugmentConfig, chosen: Chosen, shares: Floats) -> dict[str, Any]:

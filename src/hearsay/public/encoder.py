@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from hearsay import lm as models
+from hearsay.disk import drafting
 from hearsay.errors import ModelError
 from hearsay.lm import LanguageModel
 
@@ -115,7 +116,6 @@ def kept(encoder: Encoder, texts: Sequence[str], path: Path, progress: Progress)
         return found
     vectors = encoder(texts, progress)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(".draft.npy")
-    np.save(draft, vectors, allow_pickle=False)
-    draft.replace(target)
+    with drafting(target) as draft, draft.open("wb") as file:
+        np.save(file, vectors, allow_pickle=False)
     return vectors

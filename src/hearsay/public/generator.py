@@ -16,10 +16,10 @@ import torch
 
 from hearsay import lm as models
 from hearsay.config_augment import Generator
+from hearsay.disk import write_text
 from hearsay.errors import DataError
 from hearsay.lm import LanguageModel
 from hearsay.reading import Columns, read_rows
-from hearsay.run import write_text
 
 Progress = Callable[[int, int], None]
 BATCH = 256  # texts between two signs of life

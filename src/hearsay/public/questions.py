@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from hearsay.disk import drafting
 from hearsay.stacked import Adapted, Contexts
 
 Tokens = list[int]
@@ -59,9 +60,8 @@ class Questions:
         return digest.hexdigest()
 
     def save(self, path: Path) -> None:
-        draft = path.with_suffix(".draft")
-        save_file({field.name: getattr(self, field.name).contiguous() for field in fields(self)}, draft)
-        draft.replace(path)
+        with drafting(path) as draft:
+            save_file({field.name: getattr(self, field.name).contiguous() for field in fields(self)}, draft)
 
     @classmethod
     def load(cls, path: Path) -> "Questions":

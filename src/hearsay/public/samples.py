@@ -8,8 +8,9 @@ import json
 import torch
 
 from hearsay import lm as models
+from hearsay.disk import write_text
 from hearsay.lm import LanguageModel
-from hearsay.run import Run, forget_time, write_text
+from hearsay.run import Run, forget_time
 
 FILE = "completions.json"
 SHOWN = 6

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hearsay.disk import drafting
 from hearsay.public.space import Floats, Ids
 
 LEAST_SHARE = 1e-3  # of a label: a histogram cell that noise made zero is not proof of absence
@@ -34,9 +35,8 @@ class Scorer:
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft.npz")
-        np.savez(draft, weights=self.weights, bias=self.bias)
-        draft.replace(path)
+        with drafting(path) as draft, draft.open("wb") as file:
+            np.savez(file, weights=self.weights, bias=self.bias)
 
 
 def load(path: Path) -> Scorer:

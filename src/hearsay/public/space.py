@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hearsay.disk import drafting
+
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 RIDGE = 0.1  # of the mean variance: few candidates must not make a direction look certain
@@ -40,9 +42,8 @@ class Space:
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft.npz")
-        np.savez(draft, centre=self.centre, directions=self.directions, radius=self.radius)
-        draft.replace(path)
+        with drafting(path) as draft, draft.open("wb") as file:
+            np.savez(file, centre=self.centre, directions=self.directions, radius=self.radius)
 
 
 def load(path: Path) -> Space:

@@ -28,7 +28,7 @@ import numpy as np
 from hearsay.accounting.bounds import STEPS, UNIT_BALL, Bound
 from hearsay.accounting.events import Gaussian, Laplace, SubsampledGaussian
 from hearsay.accounting.ledger import Charge, Ledger
-from hearsay.disk import sync
+from hearsay.disk import drafting, sync
 from hearsay.errors import BadInput, ConfigError, HearsayError, LedgerError
 from hearsay.release.grid import BoundedSum
 from hearsay.release.noise import Ints, discrete_laplace, rounded_normal
@@ -184,18 +184,13 @@ def check_answers(ledger: Ledger, run: str, folder: Path) -> list[str]:
 
 
 def _write(path: Path, answer: Ints) -> None:
-    draft, content = path.with_name(path.name + ".draft"), io.BytesIO()
+    content = io.BytesIO()
     np.save(content, answer, allow_pickle=False)
     try:
-        with draft.open("wb") as file:
-            file.write(content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        sync(path.parent)
+        with drafting(path) as draft:
+            draft.write_bytes(content.getbuffer())
     except OSError as error:
-        for left in (draft, path):
-            left.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         raise BadInput(f"cannot store an answer in {path.parent}: {error.strerror}; nothing was charged") from error
 
 

@@ -9,10 +9,11 @@ from importlib import resources
 from pathlib import Path
 
 from hearsay.accounting.ledger import Ledger
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
 from hearsay.public.cards import render
 from hearsay.report import owner, released
-from hearsay.run import Run, forget_time, write_text
+from hearsay.run import Run, forget_time
 
 FILE, SHAREABLE = "report.html", "report-shareable.html"
 STYLES = ("colours.css", "document.css", "report.css")

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hearsay.accounting import advice, plan
+from hearsay.accounting import advice, gaussian, odds, plan
 from hearsay.errors import HearsayError
 from hearsay.report import figures, look
 from hearsay.sections import Ask
@@ -59,13 +59,8 @@ def answer(choice: Choice) -> dict[str, Any]:
     except HearsayError as error:
         return {"feasible": False, "why": str(error), "warnings": [], **typed}
     # How many teachers there are says nothing about updates, which come from every unit.
-    return made.to_json() | typed | {"odds": guess_percent(made.mu), "picture": choice.recipe != "updates"}
-
-
-def guess_percent(mu: float) -> str:
-    from hearsay.accounting import gaussian
-
-    return f"{math.ceil(gaussian.guess_rate(mu) * 1000) / 10:g}"
+    guess = {"odds": odds.percent(gaussian.guess_rate(made.mu)), "picture": choice.recipe != "updates"}
+    return made.to_json() | typed | guess
 
 
 def picture(choice: Choice) -> str:

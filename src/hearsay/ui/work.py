@@ -17,8 +17,9 @@ from typing import IO, Any
 
 from hearsay import config as configs
 from hearsay.config_augment import AugmentConfig
+from hearsay.disk import write_text
 from hearsay.errors import BadInput
-from hearsay.run import worker, write_text
+from hearsay.run import worker
 from hearsay.ui.shelf import Shelf, Shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

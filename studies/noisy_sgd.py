@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from opacus import PrivacyEngine
 from torch import Tensor, nn
 
 from hearsay.accounting.events import SubsampledGaussian
-from hearsay.errors import ModelError
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
@@ -45,10 +45,6 @@ class Trained:
 
 def train(vectors: Vectors, ids: Ids, classes: int, recipe: Recipe, seed: int) -> Trained:
     """A linear classifier under (epsilon, delta) for one row, by Poisson batches."""
-    try:
-        from opacus import PrivacyEngine
-    except ImportError:
-        raise ModelError("this reference needs opacus; type: pip install 'hearsay[dev]'") from None
     torch.manual_seed(seed)
     model: Any = nn.Linear(vectors.shape[1], classes)
     nn.init.zeros_(model.weight)
