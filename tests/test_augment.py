@@ -336,6 +336,14 @@ def test_a_student_of_another_ledger_is_refused(tmp_path: Path) -> None:
         played(tmp_path, body)
 
 
+def test_labels_that_nobody_has_cost_nothing(tmp_path: Path) -> None:
+    body = corpus(tmp_path)
+    body["data"]["labels"] = [label.upper() for label in body["data"]["labels"]]
+    with pytest.raises(BadInput, match="no hold-out row has a label"):
+        played(tmp_path, body)
+    assert not (tmp_path / "home" / "ledger.sqlite").exists()
+
+
 def test_a_spent_budget_is_refused(tmp_path: Path) -> None:
     body = corpus(tmp_path, units=40)
     played(tmp_path, body)

@@ -361,6 +361,28 @@ def test_a_ledger_of_another_corpus_is_refused(desk: Path, tmp_path: Path, capsy
     assert len(Ledger.open(ledger).charges()) == 2
 
 
+def test_the_same_people_as_another_corpus_leave_nothing_behind(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hearsay("run", desk / "hearsay.yaml", "--out", tmp_path / "a", "--anyway", "--json") == 0
+    capsys.readouterr()
+    other = variant(desk, privacy={"corpus": "other"})
+    _refused(capsys, 3, "run", other, "--out", tmp_path / "b", "--anyway", says="set privacy.corpus to the name")
+    assert not list((tmp_path / "b" / "private").iterdir())
+    assert hearsay("doctor", desk / "hearsay.yaml") == 2 and "✗ ledger" in capsys.readouterr().out
+
+
+def test_a_hold_out_can_be_named_after_the_run(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blind = variant(desk, data={"holdout": []})
+    out = tmp_path / "run"
+    assert hearsay("run", blind, "--out", out, "--anyway", "--json") == 0
+    capsys.readouterr()
+    _refused(capsys, 2, "evaluate", out, says="with --holdout")
+    _refused(capsys, 2, "evaluate", out, "--holdout", desk / "private.jsonl", says="data.holdout belong")
+    assert hearsay("evaluate", out, "--holdout", desk / "holdout.jsonl", "--completions", 4, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["student"]["ppl"] > 1
+
+
 def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = configs.load(desk / "hearsay.yaml")
     here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))

@@ -3,6 +3,7 @@
 Light to import: no model, no trainer. The charge itself is checked again, exactly, by the ledger.
 """
 
+from hearsay.accounting import identity
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Budgeted, Config
 from hearsay.errors import BudgetError
@@ -12,6 +13,22 @@ NO_SAMPLES = (
     "the first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
 )
 CRUMB = 0.01  # of a budget: less than this, left over by rounding, teaches nothing
+
+
+def left(config: Budgeted) -> tuple[float | None, str | None]:
+    """Of the corpus's whole budget, if its ledger was begun, and why it would refuse a new run of this config."""
+    path = identity.ledger_path(config.privacy.corpus)
+    if not path.exists():
+        return None, None
+    ledger = Ledger.open(path)
+    try:
+        share = ledger.budget.left(ledger.account().spent)
+        check(config, ledger, run_id="")
+    except BudgetError as refusal:
+        return share, str(refusal)
+    finally:
+        ledger.close()
+    return share, None
 
 
 def check(config: Budgeted, ledger: Ledger, run_id: str) -> None:
@@ -63,14 +80,14 @@ def check_left(config: Budgeted, ledger: Ledger, run_id: str, *, all_committed: 
         return
     own = sum(allowed.cost(event) for event in mine if event not in allowed.schedule)
     rest, whole = allowed.capacity - ledger.account().spent + own, allowed.capacity if ours else allowed.whole
-    left = float(rest / whole) if whole else 0.0
-    if left < config.privacy.spend * (1 - 1e-6):
-        most = int(left * 1e4) / 1e4  # rounded down: what is advised must fit
+    share = float(rest / whole) if whole else 0.0
+    if share < config.privacy.spend * (1 - 1e-6):
+        most = int(share * 1e4) / 1e4  # rounded down: what is advised must fit
         way_out = (
             f"set privacy.spend to at most {most}" if most >= CRUMB else "no further run can ask about this corpus"
         )
         raise BudgetError(
-            f"corpus {ledger.corpus_name!r} has {left:.1%} of its budget left, but privacy.spend asks for "
+            f"corpus {ledger.corpus_name!r} has {share:.1%} of its budget left, but privacy.spend asks for "
             f"{config.privacy.spend:.1%}; nothing is refunded: {way_out}"
         )
 

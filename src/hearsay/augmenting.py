@@ -22,6 +22,7 @@ from hearsay.accounting.costs import UNIT
 from hearsay.accounting.ledger import Ledger
 from hearsay.candidates import private_rows, written
 from hearsay.config_augment import AugmentConfig
+from hearsay.errors import BadInput
 from hearsay.private.discriminators import Opinions
 from hearsay.private.labelled import Labelled, collect
 from hearsay.public import encoder as encoders
@@ -32,6 +33,7 @@ from hearsay.public.encoder import Encoder, Vectors
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen, select, tempered
 from hearsay.public.space import Floats, Ids, Space
+from hearsay.reading import Columns, read_rows
 from hearsay.release.door import Door
 from hearsay.release.histogram import shares as normalised
 from hearsay.release.labelled import Asker, noise_of
@@ -93,6 +95,8 @@ def prepare(
     """Candidates first: a generator that fails must not have cost the reading of private text."""
     flow = Stages(run, watch)
     charging.check_origin(config.discriminator.encoder, run)
+    if config.data.holdout:
+        check_labels(config)
     candidates = written(config, run, flow)
     encoder = encoder or load_encoder(config)
     with flow.start("encode candidates") as progress:
@@ -104,6 +108,14 @@ def prepare(
     door = Door(ledger, run.id, run.folder)
     door.sweep()
     return Work(config, run, ledger, flow, encoder, candidates, vectors, Asker(door, units, run.id, encoder.name))
+
+
+def check_labels(config: AugmentConfig) -> None:
+    """Labels that nobody has (misspelt ones) would spend the budget on nothing; the hold-out can tell before."""
+    data = config.data
+    held_out = read_rows(data.holdout, Columns(text=data.text, label=data.label), label_separator=data.separator)
+    if not any(label in data.labels for row in held_out for label in row.labels):
+        raise BadInput("no hold-out row has a label that data.labels lists: is the case the same, and the separator?")
 
 
 def load_encoder(config: AugmentConfig) -> Encoder:

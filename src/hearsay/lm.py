@@ -233,6 +233,8 @@ def save(lm: LanguageModel, folder: Path, card: str) -> None:
     part.mkdir(parents=True)
     lm.model.save_pretrained(part)
     lm.tokenizer.save_pretrained(part)
+    for weights in part.glob("*.safetensors"):  # its library keeps them to the owner; a student is for others too
+        weights.chmod((part / "config.json").stat().st_mode)
     (part / "README.md").write_text(card, encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)

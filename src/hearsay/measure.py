@@ -5,6 +5,7 @@ Everything here reads private hold-out text, so it goes to internal/ and is for 
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
@@ -24,7 +25,7 @@ from hearsay.evaluate.phrases import Counted, phrase_table, reach, shards
 from hearsay.evaluate.text import Scores, gap_closed, score
 from hearsay.lm import LanguageModel
 from hearsay.private.shards import is_finished, open_partition
-from hearsay.private.teaching import partition_settings, training_shape
+from hearsay.private.teaching import partition_settings, refuse_held_out, training_shape
 from hearsay.private.units import by_unit
 from hearsay.reading import Columns, read_rows
 from hearsay.run import Run
@@ -36,19 +37,31 @@ FILE = "evaluation.json"
 
 
 def evaluate(
-    run: Run, watch: Any = stages.Watch, *, completions: int = 200, rows: int = 2000, steps: int = PRIVATE_STEPS
+    run: Run,
+    watch: Any = stages.Watch,
+    *,
+    completions: int = 200,
+    rows: int = 2000,
+    steps: int = PRIVATE_STEPS,
+    holdout: list[Path] | None = None,
 ) -> dict[str, Any]:
     """Perplexity, BLEU and leak rate of public, public_pseudo, student and private; and the share of the gap closed."""
     with identity.at(run.home):
-        return _evaluate(run, watch, completions, rows, steps)
+        return _evaluate(run, watch, completions, rows, steps, holdout)
 
 
-def _evaluate(run: Run, watch: Any, completions: int, rows: int, steps: int) -> dict[str, Any]:
+def _evaluate(
+    run: Run, watch: Any, completions: int, rows: int, steps: int, holdout: list[Path] | None
+) -> dict[str, Any]:
     config = configs.parse((run.folder / "config.yaml").read_text(), run.folder)
     if not (run.release / "student").is_dir() and not unprotected(config, run):
         raise BadInput(f"{run.folder} has no finished student; type `hearsay run CONFIG --out {run.folder}` first")
+    if holdout:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"holdout": holdout})})
+        if run.private.exists():
+            refuse_held_out(config)
     if not config.data.holdout:
-        raise BadInput("nothing to measure on: name files of held-out units in data.holdout")
+        raise BadInput("nothing to measure on: name files of held-out units with --holdout")
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
     base = models.load(config.model, device=device)

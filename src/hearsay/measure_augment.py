@@ -5,6 +5,7 @@ private notes is not kept at all.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,17 @@ from hearsay.run import Run
 from hearsay.stages import Stages
 
 
-def evaluate(run: Run, watch: Any = stages.Watch, *, encoder: Encoder | None = None) -> dict[str, Any]:
+def evaluate(
+    run: Run, watch: Any = stages.Watch, *, encoder: Encoder | None = None, holdout: list[Path] | None = None
+) -> dict[str, Any]:
     """Figures of synthetic, tutor_only, public and private; the tutor's shares beside the true ones; leaks."""
     config = configs.parse_as(AugmentConfig, (run.folder / "config.yaml").read_text(), run.folder)
     if not (run.release / "synthetic").is_dir():
         raise BadInput(f"{run.folder} has no finished corpus; type `hearsay run CONFIG --out {run.folder}` first")
+    if holdout:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"holdout": holdout})})
     if not config.data.holdout:
-        raise BadInput("nothing to measure on: name files of held-out units in data.holdout")
+        raise BadInput("nothing to measure on: name files of held-out units with --holdout")
     flow = Stages(run, watch)
     encoder = encoder or augmenting.load_encoder(config)
     with flow.start("encode hold-out"):

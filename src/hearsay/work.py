@@ -1,5 +1,6 @@
 """What the stages of a run share: the model, the shards, the ledger and the door, prepared in one place."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,8 +10,10 @@ import torch
 
 from hearsay import charging, stages
 from hearsay import lm as models
+from hearsay.accounting import chain
 from hearsay.accounting.ledger import Ledger
 from hearsay.config import Config
+from hearsay.errors import BudgetError
 from hearsay.lm import LanguageModel
 from hearsay.private import engines
 from hearsay.private.engine import Bench, Engine, Plan
@@ -71,11 +74,16 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
     block = config.compute.block or BLOCKS.get(device.type, 16)
     stack = Stack(lm, training_shape(config), block=block, device=device, compile=config.compute.compile)
     schedule = () if run.ledger.exists() else charging.committed(config, len(stack.top.layout.outputs()))
-    ledger = charging.answerable(
-        config, run, partition.sketch, research=research, schedule=schedule,
-        check=config.baseline is None,  # what is charged whole is looked at there
-        all_committed=config.all_committed,
-    )  # fmt: skip
+    try:
+        ledger = charging.answerable(
+            config, run, partition.sketch, research=research, schedule=schedule,
+            check=config.baseline is None,  # what is charged whole is looked at there
+            all_committed=config.all_committed,
+        )  # fmt: skip
+    except BudgetError:
+        if chain.read_head(run.folder) is None:  # nothing was ever asked: what was read must not lie about
+            shutil.rmtree(run.private / "shards")
+        raise
     if config.baseline is None and config.share_of_updates:
         charging.update_scale(config, ledger, len(stack.top.layout.outputs()))  # refuses now what it would refuse later
     door = Door(ledger, run.id, run.folder)

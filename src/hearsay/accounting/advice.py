@@ -30,8 +30,9 @@ def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
         return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
-        f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (a smaller "
-        f"adapter.rank or adapter.blocks), more units, or a larger epsilon; what suits: {suits(request, mu)}"
+        f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (adapter.rank or "
+        f"adapter.blocks times {int(100 * fewer / request.dimensions) / 100}), more units, or a larger epsilon; what "
+        f"suits as it is: {suits(request, mu)}"
     )
 
 
@@ -75,7 +76,8 @@ def suits(request: Request, mu: float) -> str:
     least = math.ceil(math.sqrt(ENOUGH_TOKENS * 8) / mu)
     if request.units is not None and least > request.units:
         return (
-            f"none: {request.units:,} units are too few at this budget; need {least:,} for answers, or a larger epsilon"
+            f"none: {request.units:,} units are too few at this budget; need {least:,} for answers, fewer dimensions "
+            "for updates, or a larger epsilon"
         )
     count = max(best if request.units is None else min(best, request.units), least)
     return f"hellinger with about {count:,} teachers ({request.sentences / count:.0f} sentences each)"

@@ -152,7 +152,8 @@ def _refuse_known(ledger: str, mine: list[str], known: dict[str, Any]) -> None:
         if other != ledger and any(same_people(mine, sketch) for sketch in body["sketches"]):
             raise BudgetError(
                 f"these people's text is already charged to the ledger {body['path']} (corpus under another name or "
-                "file); use that one with --ledger, since two ledgers would spend the same budget twice"
+                f"file); two ledgers would spend the same budget twice: set privacy.corpus to the name that `hearsay "
+                f"ledger show {body['path']}` tells, and take a new --out"
             )
 
 

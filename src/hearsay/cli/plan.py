@@ -38,6 +38,7 @@ def plan(
     flags = {name: value for name, value in locals().items() if name not in ("config", "as_json") and value is not None}
     import dataclasses
 
+    from hearsay import admission
     from hearsay.accounting import plan as plans
 
     if config is not None and _labelled(config, flags):
@@ -53,7 +54,7 @@ def plan(
     for warning in made.warnings:
         warn(warning)
     cost = _cost(settings, config, flags)
-    left, refused = _left(settings)
+    left, refused = admission.left(settings) if settings else (None, None)
     if as_json:
         told = {key: value for key, value in cost.items() if key != "said"}
         print_json(made.to_json() | told | {"budget_left": left, "refused": refused})
@@ -86,27 +87,6 @@ def _show_left(left: float | None, refused: str | None) -> None:
         print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
 
 
-def _left(settings: Any) -> tuple[float | None, str | None]:
-    """Of the corpus's whole budget, if its ledger was begun, and why it would refuse a new run of this config."""
-    from hearsay.accounting import identity
-
-    if settings is None or not (path := identity.ledger_path(settings.privacy.corpus)).exists():
-        return None, None
-    from hearsay import admission
-    from hearsay.accounting.ledger import Ledger
-    from hearsay.errors import BudgetError
-
-    ledger = Ledger.open(path)
-    try:
-        left = ledger.budget.left(ledger.account().spent)
-        admission.check(settings, ledger, run_id="")
-    except BudgetError as refusal:
-        return left, str(refusal)
-    finally:
-        ledger.close()
-    return left, None
-
-
 def _labelled(config: Path, flags: dict[str, Any]) -> bool:
     """Whether the config is for a labelled corpus, whose plan follows from the config alone."""
     from hearsay.config import task_of
@@ -119,12 +99,13 @@ def _labelled(config: Path, flags: dict[str, Any]) -> bool:
 
 
 def _plan_corpus(config: Path, as_json: bool) -> None:
+    from hearsay import admission
     from hearsay.cli import augment
     from hearsay.config import load_as
     from hearsay.config_augment import AugmentConfig
 
     made = augment.plan(config)
-    left, refused = _left(load_as(AugmentConfig, config))
+    left, refused = admission.left(load_as(AugmentConfig, config))
     for warning in made.warnings:
         warn(warning)
     if as_json:

@@ -129,6 +129,9 @@ def generate(
 def evaluate(
     where: Annotated[Path, typer.Argument(help="A run directory with a finished student.")],
     completions: Annotated[int, typer.Option(help="Completions for BLEU and leaks.")] = 200,
+    holdout: Annotated[
+        list[Path] | None, typer.Option(help="Text of people whom nobody trained on; repeatable. [default: the run's]")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Perplexity, BLEU and leaks of the student beside its references. Reads private hold-out: for your eyes only."""
@@ -144,11 +147,11 @@ def evaluate(
         from hearsay.cli import augment
 
         with here.alone():
-            found = measure_augment.evaluate(here, watch_for(as_json))
+            found = measure_augment.evaluate(here, watch_for(as_json), holdout=holdout)
         augment.summary(here, as_json, found)
         return
     with here.alone():
-        found = measure.evaluate(here, watch_for(as_json), completions=completions)
+        found = measure.evaluate(here, watch_for(as_json), completions=completions, holdout=holdout)
     page.write(here)
     if as_json:
         print_json(found)

@@ -125,7 +125,7 @@ def _config_checks(config: Config | AugmentConfig) -> list[Check]:
         found.append(_try(name, lambda paths=paths, columns=columns: check_schema(paths, columns)))
     if config.compute.engine == "ray":
         found.append(_package("ray", "'hearsay[ray]'"))
-    return [*found, _plan(config)]
+    return [*found, _plan(config), *_ledger(config)]
 
 
 def inputs(config: Config) -> list[tuple[str, list[Path], Any]]:
@@ -166,6 +166,16 @@ def _plan(config: Config | AugmentConfig) -> Check:
     except HearsayError as error:
         return Check("plan", False, str(error))
     return Check("plan", made.feasible, made.why)
+
+
+def _ledger(config: Config | AugmentConfig) -> list[Check]:
+    """If the corpus has one: whether it would take one more run."""
+    from hearsay import admission
+
+    left, refused = admission.left(config)
+    if left is None:
+        return []
+    return [Check("ledger", refused is None, refused or f"{left:.1%} of this corpus's budget is left")]
 
 
 def _try(what: str, check: Any) -> Check:

@@ -23,4 +23,5 @@ def check_columns(path: Path, present: Sequence[str], names: Sequence[str]) -> N
             continue
         got = "this column more than once" if found else f"only the columns {', '.join(map(repr, present[:30]))}"
         got = got if present else "a first line without this or a similar name"
-        raise bad(path, got, "exactly one column of this name", "the right column name under `data:`", column=name)
+        need = "exactly one column of this name (in csv: between commas)"
+        raise bad(path, got, need, "the right column name under `data:`", column=name)

@@ -1,6 +1,7 @@
 """From private files to shards, and from public settings to the shape of the teachers' training."""
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def make_partition(config: Config, lm: LanguageModel, folder: Path) -> Partition
         folder=folder,
         sketch_key=identity.sketch_key(),
     )
+
+
+def refuse_held_out(config: Config) -> None:
+    """Of a hold-out that is named after the run: nobody in it may have been trained on."""
+    columns = Columns(text=config.data.text, user=config.data.user if config.privacy.unit == "user" else None)
+    deque(_refusing(read_rows(config.data.private, columns), _held_out_users(config), IN_HOLDOUT), maxlen=0)
 
 
 def _public_users(config: Config) -> set[str]:
