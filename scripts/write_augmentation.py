@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies.intervals import estimate
+from studies.intervals import estimate, paired
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "results" / "augment.json"
+CODED = ROOT / "studies" / "results" / "augment-coded.json"
 SCORING = ROOT / "benchmarks" / "results" / "augment_scoring.json"
 PAGE = ROOT / "docs" / "augmentation.md"
 FIGURE = ROOT / "docs" / "figures" / "tutor.svg"
-MARK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
 COLUMNS = ("precision_macro", "recall_macro", "f1_macro", "f1_weighted", "accuracy")
 HEADS = ("precision", "recall", "F1 macro", "F1 weighted", "accuracy")
 JUDGED = ("f1_macro", "f1_weighted", "accuracy")
@@ -36,7 +36,10 @@ Cells = list[dict[str, Any]]
 
 def main() -> None:
     study = json.loads(STUDY.read_text())
-    text = MARK.sub(lambda match: match[1] + results(study) + match[2], PAGE.read_text())
+    text = PAGE.read_text()
+    for mark, made in {"results": results(study), "coded": coded(json.loads(CODED.read_text()))}.items():
+        place = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
+        text = place.sub(lambda match, made=made: match[1] + made + match[2], text)  # type: ignore[misc]
     if "--check" in sys.argv:
         if PAGE.read_text() != text:
             sys.exit("out of date: docs/augmentation.md; type: python scripts/write_augmentation.py")
@@ -52,9 +55,44 @@ def results(study: dict[str, Any]) -> str:
     for labels in sorted({cell["labels"] for cell in cells}):
         mine = [cell for cell in cells if cell["labels"] == labels]
         parts += [f"### The {labels} largest specialties" if labels < 39 else "### All 39 specialties", _table(mine)]
-        parts += [_goal(mine, cells_of(list(study["unscaled"].values()), labels)), _each_part(mine)]
+        if "unscaled" in study:  # the earlier ruler, kept beside; a study made anew has one
+            parts += [_goal(mine, cells_of(list(study["unscaled"].values()), labels))]
+        parts += [_each_part(mine)]
     parts += ["### The tutor", _tutor_text(cells), "### Speed", _speed(study)]
     return "\n\n".join(parts) + "\n"
+
+
+def coded(found: dict[str, Any]) -> str:
+    """A coded student's corpus beside the embedded model's, for one epsilon."""
+    seeds = list(found["seeds"].values())
+
+    def of(side: str, model: str, column: str) -> list[float]:
+        return [seed[side]["models"][model][column] for seed in seeds]
+
+    lines = [
+        f"| {len(seeds)} seeds, {found['patients']:,} patients, epsilon 3 | F1 macro | accuracy |", "|---|---|---|",
+    ]  # fmt: skip
+    for name, side, model in (
+        ("the student writes, sums choose and label", "coded", "synthetic"),
+        ("the embedded model writes, sums choose and label", "public", "synthetic"),
+        ("the student's texts by the label asked for", "coded", "public"),
+        ("the embedded model's texts by the label asked for", "public", "public"),
+        ("the private notes themselves (NOT PRIVATE)", "coded", "private"),
+    ):
+        told = [_half(*interval(of(side, model, column))) for column in ("f1_macro", "accuracy")]
+        lines.append(f"| {name} | {told[0]} | {told[1]} |")
+    gaps = [paired(of("coded", "synthetic", c), of("public", "synthetic", c)) for c in ("f1_macro", "accuracy")]
+    said = [f"{gap.mean:+.3f} ± {gap.half:.3f} (p {gap.p:.2g})" for gap in gaps]
+    leaks = sum(seed[side]["leaks"]["found"] for seed in seeds for side in ("coded", "public"))
+    verified = all(all(seed["verified"].values()) for seed in seeds)
+    return "\n".join(lines) + (
+        f"\n\nThe student's corpus less the embedded model's, paired by seed: macro F1 {said[0]}, accuracy {said[1]}. "
+        f"Names and numbers of patients found in any corpus: {leaks}. Ledgers verified: {'all' if verified else 'NOT all'}.\n"
+    )
+
+
+def _half(mean: float, half: float) -> str:
+    return f"{mean:.3f} ± {half:.3f}"
 
 
 def _setting(study: dict[str, Any]) -> str:

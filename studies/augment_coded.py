@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
-    path = given.out / "augment_coded.json"
+    path = given.out / "augment-coded.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"seeds": {}}
     found |= {"patients": given.patients, "machine": runs.environment()}
     for seed in given.seeds:
