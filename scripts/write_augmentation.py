@@ -87,7 +87,8 @@ def coded(found: dict[str, Any]) -> str:
     verified = all(all(seed["verified"].values()) for seed in seeds)
     return "\n".join(lines) + (
         f"\n\nThe student's corpus less the embedded model's, paired by seed: macro F1 {said[0]}, accuracy {said[1]}. "
-        f"Names and numbers of patients found in any corpus: {leaks}. Ledgers verified: {'all' if verified else 'NOT all'}.\n"
+        f"Names and numbers of patients found in any corpus: {leaks}. Ledgers verified: "
+        f"{'all' if verified else 'NOT all'}.\n"
     )
 
 
