@@ -59,9 +59,10 @@ It is not so everywhere: on simulated customers, with the embedded model and the
 at {opacus_airline} and updates at {updates_airline} ({behind_airline} in ln perplexity).
 
 At epsilon 1 the order on real text is the same: updates closed {dialogues_at_1} and {speakers_at_1}, DP-SGD
-{opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1}). There the answers of `mixed` did harm:
-before and after them {rounds_at_1} on dialogues, {rounds_speakers_at_1} on speeches. Held-out answers choose the step
-without bias but under the same noise, and the less they cost, the likelier they choose a wrong one.
+{opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1}). There the answers of
+`mixed` did harm: before and after them {rounds_at_1} on dialogues, {rounds_speakers_at_1} on speeches. Held-out
+answers choose the step without bias but under the same noise, and the less they cost, the likelier they choose a
+wrong one.
 """
 HEAD = """# Studies
 
