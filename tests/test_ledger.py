@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -314,6 +315,13 @@ def test_a_deleted_tail_is_found_and_refused(tmp_path: Path, from_row: int) -> N
     with pytest.raises(LedgerError, match="tail was deleted or an old copy restored"):
         ledger.register("r", run)  # what a resumed run does: it must not overwrite the evidence
     assert check_run_head(ledger, run)
+
+
+def test_rows_tell_their_day_and_no_more(tmp_path: Path) -> None:
+    """Seconds between charges would tell how many units took part in a round."""
+    ledger, _ = _filled(tmp_path)
+    for kind in ("budget", "run", "charge"):
+        assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", body["time"]) for body in ledger.bodies(kind))
 
 
 def test_of_two_copies_only_the_newest_goes_on(tmp_path: Path) -> None:

@@ -388,6 +388,8 @@ def test_a_directory_in_use_is_left_alone(desk: Path, tmp_path: Path, capsys: py
     here: Run = runs.begin(tmp_path / "run", configs.to_yaml(config), identity.ledger_path("tiny"))
     with here.alone():
         _refused(capsys, 2, "run", desk / "hearsay.yaml", "--out", tmp_path / "run", "--anyway", says="another process")
+        _refused(capsys, 2, "evaluate", tmp_path / "run", says="another process")
+        _refused(capsys, 2, "forget", tmp_path / "run", says="another process")
 
 
 def test_a_phrase_is_counted_by_who_holds_it(tiny_gpt2: LanguageModel) -> None:
