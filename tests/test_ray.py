@@ -50,7 +50,7 @@ MOVE = dataclasses.replace(SHAPE, steps=1, warm_up=0, schedule="constant")
 TEACHERS, BLOCK = 11, 2
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: other tests fork, and Ray's threads would be lost half-way in their children
 def cluster() -> Iterator[Cluster]:
     found = ray_engine.join(None, 3, gpus=False)
     yield found
@@ -254,16 +254,21 @@ def test_a_lost_node_costs_a_retry(cluster: Cluster, crowd_plan: CrowdPlan, shop
     task = updates.Moving(student, 0)
     wanted = task(crowd, members, silent).total
 
+    done = threading.Event()
+
     def remove() -> None:
-        while not (tmp_path / "there").exists():
+        while not (tmp_path / "there").exists() and not done.is_set():
             time.sleep(0.05)
         node.kill_all_processes(check_alive=False, allow_graceful=False)
 
     killer = threading.Thread(target=remove)
     killer.start()
     fatal = Fatal(task, tmp_path, node=node.node_id)
-    found = joined(_on(cluster, crowd_plan, crowd, 4).map(fatal, members, silent)).total
-    killer.join()
+    try:
+        found = joined(_on(cluster, crowd_plan, crowd, 4).map(fatal, members, silent)).total
+    finally:
+        done.set()
+        killer.join()
     assert torch.equal(found, wanted)
     began = [path.name.split("-")[2] for path in tmp_path.glob("began-*")]
     assert len(began) > len(set(began))
