@@ -385,6 +385,29 @@ def test_plan_says_noise_tokens_and_why() -> None:
         plan.make(plan.Request(units=100))
 
 
+def test_what_a_plan_recommends_it_does_not_refuse() -> None:
+    """Whatever recipe was asked about, and however it samples: taking the advice ends the search."""
+    corpus = plan.Request(units=764, sentences=1500, dimensions=100_000, rounds=10, sample=0.15)
+    for recipe in plan.RECIPES:
+        asked = dataclasses.replace(corpus, recipe=recipe, teachers=20)
+        assert not plan.make(asked).feasible
+        assert plan.make(asked).suits.startswith("updates with all units in every round")
+    assert plan.make(dataclasses.replace(corpus, recipe="updates", teachers=20, sample=1.0)).feasible
+
+
+def test_a_plan_recommends_no_teachers_who_know_nothing() -> None:
+    """764 teachers of two sentences each would make quiet answers that say nothing."""
+    thin = plan.make(plan.Request(recipe="updates", teachers=20, units=764, sentences=1500, dimensions=10**6))
+    assert not thin.feasible and thin.suits.startswith("none as it is: answers need 437")
+
+
+def test_a_plan_for_mixed_tells_of_answers_that_teach_little() -> None:
+    corpus = plan.Request(recipe="mixed", units=11_674, sentences=146_000, dimensions=100_000, share=0.9)
+    few, many = (plan.make(dataclasses.replace(corpus, teachers=count)) for count in (20, 3000))
+    assert few.feasible and "too few to teach" in few.why
+    assert many.feasible and "too few" not in many.why
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     "adapter": {"rank": 2, "blocks": 2},
     "teachers": {"count": 12, "epochs": 0.5, "row_tokens": 32, "rows": 2},
     "ask": {"recipe": "hellinger", "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
-    "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6},
+    "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6, "caution": 0},
     "compute": {"device": "cpu", "block": 6},
 }  # fmt: skip
 TINY = Effort(

@@ -471,6 +471,33 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
         pass
 
 
+@pytest.mark.parametrize("linked", ["private/shards", "private/rows.jsonl", "internal/model-NOT-PRIVATE.safetensors"])
+def test_forget_neither_follows_a_link_nor_gives_a_receipt_for_one(tmp_path: Path, linked: str) -> None:
+    """Shards that were moved to another disk would outlive the receipt; a file of the owner's would be overwritten."""
+    begun = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    elsewhere = tmp_path / "elsewhere"
+    if linked == "private/shards":
+        elsewhere.mkdir()
+        (elsewhere / "shard").write_text("text")
+    else:
+        elsewhere.write_text("text")
+    (begun.folder / linked).symlink_to(elsewhere)
+    (begun.private / "kept").write_text("text")
+    with pytest.raises(BadInput, match="is a link"):
+        run.forget(begun)
+    assert not (begun.folder / run.RECEIPT).exists() and (begun.private / "kept").read_text() == "text"
+    assert (elsewhere / "shard" if elsewhere.is_dir() else elsewhere).read_text() == "text"
+    (begun.folder / linked).unlink()
+    (begun.internal / "evaluation.json").write_text("{}")
+    assert run.forget(begun)["stays"] == ["internal/evaluation.json"]
+
+
+def test_how_long_private_work_took_is_for_the_owner_alone(tmp_path: Path) -> None:
+    begun = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    begun.note("shards", event="end", seconds=1.0)
+    assert (begun.folder / "progress.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from hearsay.cli import main as cli
     from hearsay.cli import setup

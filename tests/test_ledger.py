@@ -457,6 +457,23 @@ def test_the_identity_needs_the_secret(tmp_path: Path, monkeypatch: pytest.Monke
         identity.local_secret()
 
 
+def test_a_ledger_keeps_its_heads_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run works at its own home. Were its charges seen elsewhere, that home would take an old copy for the newest."""
+    with identity.at(tmp_path / "of the run"):
+        ledger, run, old = _new(tmp_path), _run(tmp_path), tmp_path / "backup.sqlite"
+        _charge(ledger, run, "q0")
+        ledger.close()
+        shutil.copy(ledger.path, old)
+        ledger = Ledger.open(ledger.path)
+    monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "elsewhere"))
+    _charge(ledger, run, "q1")
+    ledger.close()
+    shutil.copy(old, ledger.path)
+    shutil.rmtree(run)  # which has seen the newest head, too
+    with identity.at(tmp_path / "of the run"), pytest.raises(LedgerError, match="old copy restored"):
+        _charge(Ledger.open(ledger.path), _run(tmp_path, "another"), "q2")
+
+
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 

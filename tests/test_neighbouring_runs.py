@@ -26,7 +26,7 @@ SETTINGS = {
     "adapter": {"rank": 2, "blocks": 1},
     "teachers": {"count": 3, "epochs": 0.3, "row_tokens": 32, "rows": 2},
     "ask": {"recipe": "hellinger", "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5},
-    "student": {"pseudo": 12, "warm_up": 2, "steps": 4, "batch": 4},
+    "student": {"pseudo": 12, "warm_up": 2, "steps": 4, "batch": 4, "caution": 0},
     "compute": {"device": "cpu", "block": 2},
 }  # fmt: skip
 

@@ -49,7 +49,7 @@ SETTINGS: dict[str, Any] = {
     "ask": {
         "recipe": "hellinger", "rounds": 2, "sentences": 12, "questions": 60, "candidates": 8, "tail": 4, "clip": 0.5,
     },
-    "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6},
+    "student": {"pseudo": 24, "warm_up": 4, "steps": 12, "batch": 6, "caution": 0},
     "compute": {"device": "cpu", "block": 5},
 }  # fmt: skip
 
@@ -277,6 +277,21 @@ def test_every_recipe_and_ablation_runs_within_its_budget(desk: Path, tmp_path: 
     assert verdict.charges == (2 if ask.get("clip") == "quantile" else 1)
 
 
+@pytest.mark.parametrize("caution", [0, 1000])
+def test_a_student_that_did_not_move_says_so_wherever_it_is_told_of(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caution: int
+) -> None:
+    """Whoever has no hold-out would take it for a student that had learnt something."""
+    out, ask = tmp_path / "run", SETTINGS["ask"] | ({} if caution else {"holdout": 0})  # without one, every step counts
+    config = variant(desk, ask=ask, student={"caution": caution})
+    assert hearsay("run", config, "--out", out, "--anyway") == 0
+    told = [capsys.readouterr().out, (out / "internal" / "report.html").read_text()]
+    told += [(out / "release" / name).read_text() for name in ("made.json", "student/README.md", "statement.html")]
+    for text in told:
+        assert ("Nothing was learnt" in text) == bool(caution)
+        assert ("as its warm-up had left it" in text) == bool(caution)
+
+
 # Bad input
 
 
@@ -297,6 +312,8 @@ def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys:
     _refused(capsys, 2, "run", shared, "--out", out, "--anyway", says="other users")
     long = variant(desk, data={**data, "prefix_tokens": 30})
     _refused(capsys, 2, "run", long, "--out", out, "--anyway", says="prefix < min <= max")
+    blind = variant(desk, ask={**SETTINGS["ask"], "holdout": 0}, student={"caution": 2})
+    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="ask.holdout 0")
     (desk / "words.jsonl").write_text('{"user": "a", "text": "hi"}\n')
     short = variant(desk, data={**data, "private": "words.jsonl"})
     _refused(capsys, 2, "run", short, "--out", tmp_path / "s", "--anyway", says="min_tokens")

@@ -146,11 +146,36 @@ def test_only_the_named_columns_are_asked_for(tmp_path: Path) -> None:
         (" anna ", "anna"),
         ("Jose\u0301", "Jos\u00e9"),
         (2**80, str(2**80)),
+        ("017", "17"),
+        ("+17", "17"),
+        ("17.", "17"),
+        ("1.7e1", "17"),
+        ("1.7E+01", "17"),
+        ("-0.0", "0"),
+        (-0.0, "0"),
+        ("\uff21na", "Ana"),
+        ("\u200bana\ufeff", "ana"),
+        ("ana\x00", "ana"),
+        ("3e99", "3e99"),
+        ("1.5e0", "1.5e0"),
+        ("12e4f", "12e4f"),
+        ("e5", "e5"),
     ],
 )
 def test_user_ids_become_text(tmp_path: Path, user: object, expected: str) -> None:
     path = put(tmp_path / "a.jsonl", jsonl([{"text": "some words", "user": user}]))
     assert [row.user for row in read_rows([path], Columns("text", "user"))] == [expected]
+
+
+def test_an_id_that_a_tool_has_rounded_is_refused(tmp_path: Path) -> None:
+    """It may have been any number near it, and would be somebody else than the same person's exact id."""
+    exponent = put(tmp_path / "a.csv", b"user,text\n1e+17,some words\n")
+    narrow = tmp_path / "a.parquet"
+    users = pa.array([2.0**24 + 2], pa.float32())
+    pq.write_table(pa.table({"user": users, "text": pa.array(["some words"])}), narrow)
+    for path in (exponent, narrow):
+        with pytest.raises(DataError, match="whole number"):
+            list(read_rows([path], Columns("text", "user")))
 
 
 def test_labels_split_at_the_separator_only(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.lm import LanguageModel
 from hearsay.public.questions import Choice, Questions, pose
-from hearsay.public.student import Answered, Lesson, _Prepared, distil, roots, target, warm_up
+from hearsay.public.student import Answered, Lesson, _Prepared, distil, gained, roots, target, warm_up
 from hearsay.release import aggregate
 from hearsay.release.grid import BoundedSum
 from hearsay.stacked import Adapted, AdapterShape
@@ -142,20 +142,37 @@ def test_the_hellinger_loss_is_unbiased_and_the_clean_up_is_not(learner: Adapted
         assert (abs(off) < 4.5 * error) == unbiased
 
 
+def taught_by_another(posed: Questions, model: LanguageModel) -> Tensor:
+    """[Q, K + 1] what a teacher with other weights would answer."""
+    other = Adapted(model.model, AdapterShape(rank=4, top_blocks=2))
+    other.flat.data += 0.2 * torch.randn(other.flat.shape, generator=torch.Generator().manual_seed(9))
+    return _roots(other, posed)
+
+
+def noised(answers: Tensor, spread: float) -> Tensor:
+    return answers + spread * torch.randn(answers.shape, generator=torch.Generator().manual_seed(4))
+
+
 def test_distillation_learns_a_teacher_through_noise_and_stops_in_time(
     learner: Adapted, posed: Questions, tiny_gpt2: LanguageModel
 ) -> None:
-    other = Adapted(tiny_gpt2.model, AdapterShape(rank=4, top_blocks=2))
-    other.flat.data += 0.2 * torch.randn(other.flat.shape, generator=torch.Generator().manual_seed(9))
-    with torch.no_grad():
-        hidden = other.hidden(posed.rows)[posed.asked[:, 0], posed.asked[:, 1]]
-        truth = roots(other, hidden, posed.candidates, posed.valid)
-    noisy = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(4))
+    truth = taught_by_another(posed, tiny_gpt2)
     before = float((_roots(learner, posed) - truth).pow(2).sum(1).mean())
-    scores = distil(learner, Answered(posed, noisy), 0, Lesson(150, 8, 5e-3, 0, "hellinger"))
+    gains = distil(learner, Answered(posed, noised(truth, 0.05)), 0, Lesson(150, 8, 5e-3, 0, "hellinger"))
     after = float((_roots(learner, posed) - truth).pow(2).sum(1).mean())
     assert after < 0.6 * before
-    assert min(scores) < scores[0]
+    assert max(gains) > 0
+
+
+@pytest.mark.parametrize(("caution", "moves"), [(0.0, True), (1.0, True), (1000.0, False)])
+def test_a_student_moves_only_where_held_out_answers_favour_it_clearly(
+    learner: Adapted, posed: Questions, tiny_gpt2: LanguageModel, caution: float, moves: bool
+) -> None:
+    """The same gain is taken if it exceeds as many of its standard errors as are asked for."""
+    answers, before = noised(taught_by_another(posed, tiny_gpt2), 0.05), learner.flat.detach().clone()
+    gains = distil(learner, Answered(posed, answers), 0, Lesson(150, 8, 5e-3, 0, "hellinger", caution=caution))
+    assert max(gains) > 0
+    assert (not torch.equal(learner.flat, before)) == moves
 
 
 def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
@@ -164,6 +181,12 @@ def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
     noisy = start + 2.0 * torch.randn(start.shape, generator=torch.Generator().manual_seed(8))
     distil(learner, Answered(posed, noisy), 0, Lesson(100, 8, 5e-3, 0, "hellinger"))
     assert float((_roots(learner, posed) - start).pow(2).sum(1).mean()) < 0.3
+
+
+def test_a_gain_is_judged_by_its_own_standard_error() -> None:
+    assert gained(torch.tensor([1.0, 3.0, 1.0, 3.0])) == (2.0, pytest.approx(math.sqrt(1 / 3)))
+    assert gained(torch.tensor([5.0])) == (5.0, math.inf)
+    assert gained(torch.zeros(0)) == (0.0, math.inf)
 
 
 def test_warm_up_lowers_the_loss_of_its_sentences(learner: Adapted) -> None:

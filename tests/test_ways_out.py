@@ -90,9 +90,12 @@ def student(tmp_path: Path) -> Path:
     return other.release / "student"
 
 
-@pytest.mark.parametrize("way", ["local", "link", "endpoint", "encoder", "file"])
+@pytest.mark.parametrize("way", ["local", "link", "linked files", "endpoint", "encoder", "file"])
 def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Path, student: Path, way: str) -> None:
     (tmp_path / "link").symlink_to(student)
+    (student / "config.json").write_text("{}")
+    (tmp_path / "linked files").mkdir()
+    (tmp_path / "linked files" / "config.json").symlink_to(student / "config.json")
     body = corpus(tmp_path)
     if way == "encoder":
         body["discriminator"]["encoder"] = str(student)
@@ -100,7 +103,7 @@ def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Pa
         pool = Path(body["generator"]["files"][0]).rename(student / "pool.jsonl")
         body["generator"]["files"] = [str(pool)]
     else:
-        named = tmp_path / "link" if way == "link" else student
+        named = tmp_path / way if way.startswith("link") else student
         body["generator"] = {"backend": "endpoint" if way == "endpoint" else "local", "model": str(named)}
     with pytest.raises(BadInput, match="must be charged to one ledger"):
         played(tmp_path, body)

@@ -15,7 +15,7 @@ TINY: dict[str, Any] = {
     "adapter": {"rank": 2, "blocks": 1},
     "teachers": {"count": 128, "epochs": 0.5, "rows": 1},  # with this clip the plan calls it feasible
     "ask": {"recipe": "hellinger", "sentences": 6, "questions": 40, "candidates": 16, "tail": 8, "clip": 0.15},
-    "student": {"pseudo": 12, "warm_up": 2, "steps": 6, "batch": 4},
+    "student": {"pseudo": 12, "warm_up": 2, "steps": 6, "batch": 4, "caution": 0},
 }
 
 

@@ -21,7 +21,9 @@ from hearsay.run import Run, run_around
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
     made = plan.make(config.plan_request())
     if not made.feasible and not anyway and config.baseline is None:  # the plan speaks of teachers
-        raise BudgetError(f"this budget cannot work: {made.why}. To run all the same, type --anyway")
+        raise BudgetError(
+            f"this budget cannot work: {made.why}. What suits: {made.suits}. To run all the same, type --anyway"
+        )
     return made
 
 

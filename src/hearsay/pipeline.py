@@ -56,12 +56,14 @@ def carry_out(work: Work, student: Tensor) -> None:
         return
     if config.share_of_updates:
         student = moved(work, student)
+    stayed = []
     for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
         teachers = train_teachers(work, student, number)
         answered = answers(work, questions, teachers, student, number)
-        student = taught(work, student, answered, number)
-    release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config)
+        before, student = student, taught(work, student, answered, number)
+        stayed += [number + 1] if before.equal(student) else []
+    release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config, stayed)
 
 
 def warmed_up(work: Work) -> Tensor:
@@ -159,4 +161,5 @@ def _lesson(config: Config, kind: str, *, steps: int, seed: int) -> Lesson:
         loss=kind,
         weight=settings.weight if paper else 1.0,
         pseudo_loss=paper and settings.pseudo_loss,
+        caution=settings.caution,
     )

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from hearsay.errors import DataError
@@ -24,7 +25,9 @@ Reader = Callable[[Path, Sequence[str]], Iterator[Record]]
 
 LINES: dict[str, Reader] = {".jsonl": jsonl_records, ".ndjson": jsonl_records, ".csv": csv_records}
 TABLES: dict[str, Reader] = {".parquet": parquet_records, ".arrow": arrow_records}
-WHOLE = re.compile(r"^(-?\d+)\.0+$")  # what tools without missing integers write
+WHOLE = re.compile(r"([+-]?)(\d+)(?:\.0*)?")  # what tools make of a whole number
+ROUNDED = re.compile(r"[+-]?\d+(?:\.\d*)?e\+?\d{1,3}", re.IGNORECASE)  # and of a large one
+EXACT = 2**53  # from here on a float is no longer one number
 FORMATS = ".jsonl or .csv (optionally with .gz, .xz or .bz2), .parquet, or a folder saved by Dataset.save_to_disk"
 
 
@@ -111,14 +114,32 @@ def _text(value: object, path: Path, row: int, column: str) -> str:
 
 
 def _user(value: object, path: Path, row: int, column: str) -> str:
-    """One person written in two ways would be two units: space around an id is dropped, accents are composed, and
-    17.0 is 17, also as the text that a csv file makes of it.
+    """One person written in two ways would be two units, so ids that a tool may have written differently are one.
+    Two people under one id are protected together, which is the safe side.
     """
-    user = _name(value)
+    name = _name(value)
+    user = _one_spelling(name) if name else name
     if user:
-        return unicodedata.normalize("NFC", WHOLE.sub(r"\1", user))
-    got = "no user" if user == "" else f"a value of type {type(value).__name__}"
+        return user
+    got = "no user" if user == "" else "a rounded number" if name else f"a value of type {type(value).__name__}"
     raise bad(path, got, "a user id (text or a whole number)", AGAIN, row=row, column=column)
+
+
+def _one_spelling(name: str) -> str | None:
+    """Wide and composed letters as plain ones, nothing invisible; 17 for 17.0, +17, 017 and 1.7e1. None: 1e+17, which
+    may have been any number near it.
+    """
+    plain = unicodedata.normalize("NFKC", name)
+    plain = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Cc")).strip()
+    if ROUNDED.fullmatch(plain):
+        number = Decimal(plain)
+        if abs(number) >= EXACT:
+            return None if "+" in plain[1:] else plain  # without a sign it may be an id in letters and digits
+        plain = str(int(number)) if number == int(number) else plain
+    if whole := WHOLE.fullmatch(plain):
+        digits = whole[2].lstrip("0") or "0"
+        return f"-{digits}" if whole[1] == "-" and digits != "0" else digits
+    return plain
 
 
 def _labels(value: object, separator: str | None, path: Path, row: int, column: str) -> tuple[str, ...]:
@@ -145,7 +166,7 @@ def _name(value: object) -> str | None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
         return str(int(value))
     return None
 

@@ -59,7 +59,8 @@ class Run:
     def note(self, stage: str, **public: Any) -> None:
         """One line of progress: public settings and times only. Nothing computed from private text may come here."""
         line = {"time": round(time.time(), 3), "stage": stage, **public}
-        with (self.folder / "progress.jsonl").open("a") as file:
+        place = os.open(self.folder / "progress.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(place, "a") as file:  # for the owner: how long private work took tells how much there was of it
             file.write(json.dumps(line) + "\n")
 
     @contextmanager
@@ -146,9 +147,11 @@ def open_run(folder: Path) -> Run:
 
 
 def run_around(place: Path) -> Run | None:
-    """The run that a file or folder belongs to, however deep it lies in the run's directory; links followed first."""
-    here = place.resolve()
-    for folder in (here, *here.parents):
+    """The run that a file or folder belongs to, however deep it lies in the run's directory; links followed first, also
+    those of a folder's own files.
+    """
+    places = [place.resolve(), *(path.resolve() for path in sorted(place.glob("*")) if path.is_symlink())]
+    for folder in dict.fromkeys(folder for here in places for folder in (here, *here.parents)):
         if (folder / "run.json").is_file():
             with contextlib.suppress(BadInput):  # another program's run.json
                 return open_run(folder)
@@ -214,17 +217,35 @@ def forget_time(path: Path) -> None:
 
 
 def forget(run: Run) -> dict[str, Any]:
-    """Destroys private/ and the internal model that is not private; leaves a receipt. Nothing is refunded."""
+    """Destroys private/ and the internal model that is not private; leaves a receipt, which also names what stays of
+    the owner's measurements. Nothing is refunded.
+    """
     with run.alone():
+        _refuse_links(run)
         for path in [*run.private.rglob("*"), *run.internal.rglob("*NOT-PRIVATE*")]:
             if path.is_file():
                 _overwrite(path)
                 path.unlink()
         if run.private.exists():
             shutil.rmtree(run.private)  # what cannot be removed is an error: no receipt for it
-        receipt = {"run": run.id, "forgotten": "private", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        receipt = {
+            "run": run.id,
+            "forgotten": "private",
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "stays": sorted(str(path.relative_to(run.folder)) for path in run.internal.rglob("*") if path.is_file()),
+        }
         write_text(run.folder / RECEIPT, json.dumps(receipt))
     return receipt
+
+
+def _refuse_links(run: Run) -> None:
+    """What lies behind a link would outlive its receipt, or be overwritten though it is not the run's."""
+    for path in (run.private, run.internal, *run.private.rglob("*"), *run.internal.rglob("*")):
+        if path.is_symlink():
+            raise BadInput(
+                f"{path} is a link: hearsay neither follows nor trusts it. Destroy what it points to yourself, remove "
+                "the link, and type this again"
+            )
 
 
 def _overwrite(path: Path) -> None:

@@ -155,6 +155,11 @@ class Student(Section):
     pseudo: Positive = Field(2000, description="pseudo sentences for the warm-up, completed by the public model")
     warm_up: int = Field(100, ge=0, description="steps on pseudo sentences before the first question")
     steps: Positive = Field(300, description="most steps on the answers, per round")
+    caution: float = Field(
+        2.0,
+        ge=0,
+        description="after answers the student moves only if held-out ones favour it by so many standard errors",
+    )
     batch: Positive = Field(32, description="sentences per step")
     learning_rate: float = Field(2e-3, gt=0, description="student's learning rate")
 

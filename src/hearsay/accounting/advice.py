@@ -23,16 +23,19 @@ def noise_over_clip(request: Request, mu: float) -> float:
     return math.sqrt(request.dimensions) / (part * request.units) if request.units and part else math.inf
 
 
-def judge_updates(request: Request, mu: float) -> tuple[bool, str]:
-    found = noise_over_clip(request, mu)
+def judge_updates(request: Request, worth: float, tokens: float) -> tuple[bool, str]:
+    """`tokens` are those of the answers that `mixed` asks beside them."""
+    found = noise_over_clip(request, worth)
     text = f"over the run the noise is {found:.2f} of the clip in {request.dimensions:,} dimensions"
     if found <= UPDATES_DROWN:
-        return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying"
+        beside = ""
+        if request.share_of_updates < 1 and tokens < ENOUGH_TOKENS:
+            beside = f"; but its answers carry about {tokens:,.0f} tokens, too few to teach: recipe updates wastes none"
+        return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying{beside}"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
     return False, (
         f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (adapter.rank or "
-        f"adapter.blocks times {int(100 * fewer / request.dimensions) / 100}), more units, or a larger epsilon; what "
-        f"suits as it is: {suits(request, mu)}"
+        f"adapter.blocks times {int(100 * fewer / request.dimensions) / 100}), more units, or a larger epsilon"
     )
 
 
@@ -65,21 +68,26 @@ def _remedy(request: Request, tokens: float) -> str:
     return f"Even {request.units:,} teachers (one per unit) are too few: need a larger epsilon or more units"
 
 
-def suits(request: Request, mu: float) -> str:
-    """Which method suits the declared corpus: updates where the noise leaves them room, answers elsewhere."""
-    if request.units and (found := math.sqrt(request.dimensions) / (mu * request.units)) <= UPDATES_DROWN:
+def suits(request: Request, mu: float, worth: float) -> str:
+    """Which method suits the declared corpus: updates where the noise leaves them room, answers elsewhere. `worth` is
+    the mu of updates as sampled; `mu` is that of all units in every round, which no recipe forbids.
+    """
+    all_units = math.sqrt(request.dimensions) / (mu * request.units) if request.units else math.inf
+    if all_units <= UPDATES_DROWN:
+        found, how = all_units * mu / worth, ""
+        if request.sample < 1 and not (request.share_of_updates and found <= UPDATES_DROWN):
+            found, how = all_units, " with all units in every round, updates.sample: 1"
         seen = ", ".join(f"at {noise:.2f} they closed {share:.2f}" for noise, share in EVIDENCE.items())
-        return f"updates (over the run their noise is {found:.2f} of the clip; where measured, {seen} of the gap)"
+        return f"updates{how} (over the run their noise is {found:.2f} of the clip; where measured, {seen} of the gap)"
     if not request.sentences:
         return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
-    best = max(1, round(request.sentences / GOOD_SENTENCES))
     least = math.ceil(math.sqrt(ENOUGH_TOKENS * 8) / mu)
-    if request.units is not None and least > request.units:
+    if least > (request.units or math.inf) or request.sentences < ENOUGH_SENTENCES * least:
         return (
-            f"none: {request.units:,} units are too few at this budget; need {least:,} for answers, fewer dimensions "
-            "for updates, or a larger epsilon"
+            f"none as it is: answers need {least:,} units and teachers of {ENOUGH_SENTENCES} sentences or more; "
+            "updates need fewer dimensions (adapter.rank or adapter.blocks); both gain by a larger epsilon"
         )
-    count = max(best if request.units is None else min(best, request.units), least)
+    count = max(min(round(request.sentences / GOOD_SENTENCES), request.units or request.sentences), least)
     return f"hellinger with about {count:,} teachers ({request.sentences / count:.0f} sentences each)"
 
 

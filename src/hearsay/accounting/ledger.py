@@ -57,6 +57,7 @@ class Account:
 class Ledger:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
+        self.home = identity.home()  # its heads stay together, wherever the environment points later
         self._db = connection
         first = self._first_row()
         try:
@@ -197,7 +198,7 @@ class Ledger:
     @contextmanager
     def _writing(self, run: str, folder: Path) -> Iterator[None]:
         """One transaction for a row of this run, and the new head in its directory and at home."""
-        with identity.one_copy(self.id):
+        with identity.at(self.home), identity.one_copy(self.id):
             with in_words(self.path), transaction(self._db):
                 store.check_tail(self._db, self.path)
                 self.check_home()
@@ -232,7 +233,8 @@ class Ledger:
 
     def check_home(self) -> None:
         """Two copies of one ledger, each with rows of its own, would be two budgets."""
-        head = chain.read_head(identity.heads(), f"{self.id}.json")
+        with identity.at(self.home):
+            head = chain.read_head(identity.heads(), f"{self.id}.json")
         if head is not None:
             self._check_seen(head, "this machine")
 

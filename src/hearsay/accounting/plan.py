@@ -115,7 +115,7 @@ def make(request: Request) -> Plan:
         feasible=feasible,
         why=why,
         spend=request.spend,
-        suits=advice.suits(request, worth),
+        suits=advice.suits(request, spent, worth),
         warnings=tuple(advice.warnings(request)),
     )
 
@@ -137,7 +137,7 @@ def _price_of_sampling(request: Request) -> float:
 def _judged(request: Request, mu: float, tokens: float, mean: float, per_teacher: float | None) -> tuple[bool, str]:
     """Updates decide where there are any: answers that refine them need not teach alone."""
     if request.share_of_updates:
-        return advice.judge_updates(request, mu)
+        return advice.judge_updates(request, mu, tokens)
     return advice.judge_answers(request, tokens, mean, per_teacher)
 
 

@@ -176,6 +176,8 @@ def forget(
         print_json(receipt)
     else:
         print(f"destroyed {where / 'private'}; the receipt is {where / RECEIPT}")
+        if receipt["stays"]:
+            print(f"stays      {where / 'internal'}: your own measurements, not covered by the guarantee")
 
 
 def _table(found: dict[str, Any]) -> None:
@@ -195,7 +197,7 @@ def _table(found: dict[str, Any]) -> None:
             table.add_row(f"student by {name}", f"{scores['ppl']:.1f}", *"-----")
     Console().print(table)
     if found.get("gap_closed") is not None:
-        print(f"share of the gap closed between public and private: {found['gap_closed']:.2f}")
+        print(f"share of the gap closed from the better public model to the private one: {found['gap_closed']:.2f}")
 
 
 def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
@@ -210,13 +212,17 @@ def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:
         _unprotected(here, as_json, report)
         return
     said = json.loads((here.release / "statement.json").read_text())
+    stayed = json.loads((here.release / "made.json").read_text()).get("stayed", "")
     if as_json:
-        print_json({"student": str(here.release / "student"), "report": str(report), "statement": said, **found})
+        told = {"student": str(here.release / "student"), "report": str(report), "statement": said, "stayed": stayed}
+        print_json(told | found)
         return
     if found:
         _table(found)
     print(f"\nstudent    {here.release / 'student'}")
     print(guarantee(said))
+    if stayed:
+        print(f"beware     {stayed}")
     if said["research_noise"]:
         print("noise      RESEARCH NOISE, drawn by Opacus: not for production")
     print(f"report     {report}")

@@ -5,6 +5,7 @@ The folders are read with pyarrow directly: they are Arrow streams listed in a s
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from hearsay.formats.faults import AGAIN, bad, check_columns
 
 SLICE = 1024  # rows turned into Python objects at a time
+NARROW = {"halffloat": 2**11, "float": 2**24}  # Arrow's names; doubles are judged where ids are read
 BROKEN = object()  # stands for a value that cannot be read, and for a batch that cannot be read
 
 Record = tuple[int, tuple[object, ...]]  # row number, values of the named columns
@@ -120,8 +122,11 @@ def _next_batch(batches: Iterator[Any]) -> Any:
 
 
 def _values(column: Any) -> list[object]:
+    """Of half and single precision, no value stands for a whole number that it cannot hold exactly."""
     try:
-        return list(column.to_pylist())
+        found: list[object] = list(column.to_pylist())
+        exact = NARROW.get(str(column.type))
+        return [math.inf if isinstance(x, float) and abs(x) >= exact else x for x in found] if exact else found
     except (ValueError, OverflowError):  # not UTF-8, or a time that Python cannot hold: pyarrow's message quotes it
         return [_value(item) for item in column]
 

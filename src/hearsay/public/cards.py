@@ -1,6 +1,7 @@
 """What goes out with the student: the model, its card with the guarantee in the metadata, and the statement."""
 
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,26 +21,25 @@ if TYPE_CHECKING:  # the report renders with this module, and the page must not 
 MADE = "made.json"
 
 
-def release_student(run: Run, student: "LanguageModel", ledger: Ledger, config: Config) -> None:
+def release_student(
+    run: Run, student: "LanguageModel", ledger: Ledger, config: Config, stayed: Sequence[int] = ()
+) -> None:
+    """`stayed`: rounds of answers, counted from 1, after which the student was where it had been before."""
     from hearsay import lm as models
 
-    said = statement.make(ledger)
-    models.save(student, run.release / "student", render("student_card.md.j2", facts(said, config, run)))
-    plain = json.dumps(made(config, run), indent=1, default=lambda section: section.model_dump(mode="json"))
+    said, how_made = statement.make(ledger), made(config, run, stayed)
+    facts = {"statement": said.to_json(), **how_made}  # figures from the ledger, and what a card may hold beside them
+    models.save(student, run.release / "student", render("student_card.md.j2", facts))
+    plain = json.dumps(how_made, indent=1, default=lambda section: section.model_dump(mode="json"))
     write_text(run.release / MADE, plain)
     write_text(run.release / "statement.json", json.dumps(said.to_json(), indent=1))
-    write_text(run.release / "statement.html", render("statement.html.j2", facts(said, config, run), html=True))
+    write_text(run.release / "statement.html", render("statement.html.j2", facts, html=True))
     for path in run.release.rglob("*"):
         forget_time(path)
 
 
-def facts(said: statement.Statement, config: Config, run: Run) -> dict[str, Any]:
-    """Public settings and figures from the ledger: all that a card may hold."""
-    return {"statement": said.to_json(), **made(config, run)}
-
-
-def made(config: Config, run: Run) -> dict[str, Any]:
-    """How it was made, in public settings: what the shareable report tells of it."""
+def made(config: Config, run: Run, stayed: Sequence[int] = ()) -> dict[str, Any]:
+    """How it was made, from public settings and released answers: what the shareable report tells of it."""
     return {
         "version": __version__,
         "run": run.id,
@@ -51,7 +51,21 @@ def made(config: Config, run: Run) -> dict[str, Any]:
         "baseline": config.baseline,
         "how": how(config),
         "candidates": config.ask.candidates,
+        "stayed": _stayed(config, stayed),
     }
+
+
+def _stayed(config: Config, rounds: Sequence[int]) -> str:
+    """For people who paid for answers and would not see that nothing came of them."""
+    if not rounds:
+        return ""
+    which = "the answers" if config.rounds_of_answers == 1 else f"the answers of round {', '.join(map(str, rounds))}"
+    after = "rounds of updates" if config.share_of_updates else "warm-up"
+    start = f"as its {after} had left it" if len(rounds) == config.rounds_of_answers else "where it was"
+    return (
+        f"Nothing was learnt from {which}: those held out favour no step clearly (student.caution "
+        f"{config.student.caution:g}), so the student stayed {start}. Their noise was too large for what they said."
+    )
 
 
 def how(config: Config) -> str:

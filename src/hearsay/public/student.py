@@ -6,9 +6,11 @@ hellinger  -2 <sqrt p_student, y> on the raw noisy answer y. It is linear in y, 
            clamping or renormalising y first would turn noise into bias.
 
 Answers are released once and gone over many times. The step to stop at is the one with the best score on the held-out
-block of answers: noisy, but unbiased for the same loss, and paid for like every other answer.
+block of answers: noisy, but unbiased for the same loss, and paid for like every other answer. The best of many noisy
+scores is lower than the start's by luck alone, so only steps count whose gain exceeds `caution` of its standard errors.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -42,6 +44,7 @@ class Lesson:
     loss: str  # hellinger, kl, ce
     weight: float = 1.0
     pseudo_loss: bool = False
+    caution: float = 0.0  # standard errors
 
 
 def warm_up(student: Adapted, sentences: list[Tokens], start: int | None, end: int, lesson: Lesson,
@@ -56,18 +59,29 @@ def warm_up(student: Adapted, sentences: list[Tokens], start: int | None, end: i
 
 def distil(student: Adapted, answered: Answered, end: int, lesson: Lesson,
            progress: Progress | None = None) -> list[float]:  # fmt: skip
-    """Trains `student` in place and leaves it at its best step; returns the held-out scores (lower is better)."""
+    """Trains `student` in place and leaves it at its best step; returns the held-out gains over the start, by check."""
     data = _Prepared(student, answered, end, lesson)
-    best, scores = student.flat.detach().clone(), [data.score(student)]
+    before, best = data.held_out_losses(student), student.flat.detach().clone()
+    gains, most = [0.0], 0.0
     every = max(1, lesson.steps // CHECKS)
     for step, batch in enumerate(_steps(student, len(data.trunk), lesson, progress), start=1):
         data.loss(student, batch, lesson).backward()
         if step % every == 0:
-            scores.append(data.score(student))
-            if scores[-1] <= min(scores):
-                best = student.flat.detach().clone()
+            gain, error = gained(before - data.held_out_losses(student))
+            gains.append(gain)
+            if gain >= most and (not lesson.caution or gain >= lesson.caution * error):
+                best, most = student.flat.detach().clone(), gain
     student.flat.data.copy_(best)
-    return scores
+    return gains
+
+
+def gained(less: Tensor) -> tuple[float, float]:
+    """Mean and standard error of what held-out questions [q] say of a step against the start, pair by pair: the noise
+    of their answers is in both. Of fewer than two nobody knows the error; without any, all steps are alike.
+    """
+    if len(less) < 2:
+        return float(less.sum()), math.inf
+    return float(less.mean()), float(less.std()) / math.sqrt(len(less))
 
 
 def target(answers: Tensor, valid: Tensor) -> Tensor:
@@ -155,11 +169,6 @@ class _Prepared:
             hidden = student.top.hidden(_worn(student, self.trunk[used]))
             found.append(self.judged(student, hidden[inverse, self.asked[mine, 1]], mine))
         return torch.cat(found) if found else torch.zeros(0)
-
-    def score(self, student: Adapted) -> float:
-        """Mean held-out loss; without a held-out block every step is as good as the last."""
-        losses = self.held_out_losses(student)
-        return float(losses.mean()) if len(losses) else 0.0
 
 
 def _steps(student: Adapted, rows: int, lesson: Lesson, progress: Progress | None) -> Iterator[Tensor]:

@@ -34,6 +34,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "run": run,
         "made": made,
         "budget": figures.budget(ledger.budget.epsilon, pieces),
+        "share": spent.get(run, 0.0),
         "left": ledger.budget.left(ledger.account().spent),
         "runs": len(spent),
         "purposes": by_purpose(ledger),
