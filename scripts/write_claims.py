@@ -102,8 +102,9 @@ HEAD = """# Claims
 
 Every claim of the two papers that a reader may want to check: what the paper says, what we measure, and a verdict
 that follows from the figures by a rule (`scripts/claims.py`). Perplexities of different corpora and models do not
-compare, so differences are told as ln ratios of perplexity (F1: as differences), ours with the 95% t-interval over
-seeds and the p-value of the paired test; the paper's two figures are AirDialog's and Europarl's. *Not clear* means
+compare, so differences are told as ln ratios of perplexity (F1: as differences): what the claim calls worse less what
+it calls better, so that above zero favours the claim in perplexity and below zero in F1. Ours have the 95% t-interval
+over seeds and the p-value of the paired test; the paper's two figures are AirDialog's and Europarl's. *Not clear* means
 that the seeds at hand do not tell, not that there is nothing; nothing is corrected for the number of claims, so among
 forty tests expect two that are clear by chance. Ours are other corpora, a smaller model and other settings than the
 papers': *not reproduced* says that a claim did not carry over, not why. Written by `python scripts/write_claims.py`

@@ -43,7 +43,10 @@ def real_text() -> str:
         cells = _load(STUDIES / f"recipes-{corpus}.json")["cells"]
         gaps = {name: [one["gap_closed"] for one in cells[f"{name} at 3"].values()] for name in METHODS}
         means = {name: sum(found) / len(found) for name, found in gaps.items()}
+        rule = _load(STUDIES / f"caution-{corpus}.json")["cells"]["seqpate at 3, cautious"].values()
+        cautious = sum(one["gap_closed"] for one in rule) / len(rule)
         told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean:.2f}" for name, mean in means.items()))
+        told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
     return (
         "On real text, with a base model of 20.7M parameters and the same budget, shares of the gap closed: "
         f"{'; '.join(told)} ([all methods, with intervals](docs/studies.md)).\n"

@@ -47,7 +47,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--corpus", help=f"instead of the study's own: {', '.join(corpora.PREPARE)}")
     parser.add_argument("--seeds", type=int, nargs="*", help="all of the study's by default")
-    parser.add_argument("--only", nargs="*", help="cells to run; all that are missing by default")
+    parser.add_argument("--only", nargs="*", action="extend", help="cells to run (also --only=-KL); all by default")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
     parser.add_argument("--known", type=Path, help="folder of earlier results, whose cells are taken over, not redone")
     parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
