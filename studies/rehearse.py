@@ -8,7 +8,8 @@ the product, and judged by perplexity on held-out public text. A finished trial 
 
 The public corpus is smaller, so everything shrinks with it, by r = its units over the private ones': teachers and
 batches (as much text a teacher, the same sampling rate), and the budget so that noise keeps its size beside the signal:
-mu / r for Gaussians; for Poisson samples the epsilon at which the noise multiplier is r times the real one.
+mu / r for Gaussians; for Poisson samples the epsilon at which the noise multiplier is r times the real one (of sampled
+updates that leave a part to answers too, whose own noise is then nearly to scale).
 """
 
 import argparse
@@ -23,10 +24,10 @@ from typing import Any
 
 import yaml
 
+from hearsay import charging
 from hearsay.accounting import gaussian, sampled
 from hearsay.accounting.budget import main_delta
 from hearsay.accounting.events import SubsampledGaussian
-from hearsay.baselines import methods
 from hearsay.config import Config
 from hearsay.errors import ConfigError
 
@@ -91,11 +92,14 @@ def shrunk(settings: dict[str, Any], units: int, files: dict[str, Any]) -> dict[
 
 def _epsilon(real: Config, ratio: Fraction) -> float:
     delta = real.privacy.delta
-    for event in methods.schedule(real):
-        quieter = SubsampledGaussian(event.rate, event.noise_multiplier * ratio, event.steps)
-        return sampled.epsilon_of(quieter, delta)
-    mu = gaussian.mu_of(real.privacy.epsilon, main_delta(delta))
-    return gaussian.epsilon_of(mu / float(ratio), main_delta(delta))
+    samples = charging.committed(real, 1)
+    if not samples:
+        mu = gaussian.mu_of(real.privacy.epsilon, main_delta(delta))
+        return gaussian.epsilon_of(mu / float(ratio), main_delta(delta))
+    first, steps = samples[0], sum(event.steps for event in samples)
+    found = sampled.epsilon_of(SubsampledGaussian(first.rate, first.noise_multiplier * ratio, steps), delta)
+    part = 1.0 if real.baseline else real.share_of_updates  # the schedule has this part of mu^2
+    return sampled.part_of(found, delta, 1 / part)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,15 @@ import argparse
 import json
 import os
 import sys
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hearsay import charging
 from hearsay import lm as models
 from hearsay.accounting import gaussian
-from hearsay.baselines import methods
 from hearsay.config import Config
 from hearsay.demo.airline import write_corpus
 from hearsay.errors import ConfigError
@@ -90,16 +89,27 @@ def test_noise_keeps_its_size_beside_the_signal(files: dict[str, Any]) -> None:
     less = rehearse.shrunk(base, 60, files)
     assert less["teachers"]["count"] == 6
     assert gaussian.mu_of(less["privacy"]["epsilon"], 1e-6) == pytest.approx(2 * gaussian.mu_of(3.0, 1e-6), rel=1e-4)
-    noisy = base | {"baseline": {"method": "dpsgd", "batch": 20, "steps": 10}, "privacy": {"epsilon": 0.7}}
-    here = rehearse.shrunk(noisy, 60, files)
-    sizes = []
-    for settings, units in ((noisy, 60), (here, 30)):
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"baseline": {"method": "dpsgd", "batch": 20, "steps": 10}},
+        {"ask": {"recipe": "updates"}, "updates": {"rounds": 10, "sample": 1 / 3}},
+        {"ask": {"recipe": "mixed"}, "updates": {"rounds": 10, "sample": 1 / 3, "share": 0.8}},
+    ],
+)
+def test_noise_of_samples_keeps_its_size_too(files: dict[str, Any], method: dict[str, Any]) -> None:
+    """Half the units: the same sampling rate, and half the noise on its sum."""
+    noisy = method | {"teachers": {"count": 12}, "privacy": {"epsilon": 0.7}}
+    events = []
+    for settings, units in ((noisy, 60), (rehearse.shrunk(noisy, 60, files), 30)):
         body = {**settings, "data": {**files, "units": units}}
-        body["privacy"] = {"corpus": "c", **settings.get("privacy", {})}
-        (event,) = methods.schedule(Config.model_validate(body))
-        assert event.rate == Fraction(1, 3)
-        sizes.append(float(event.noise_multiplier) / settings["baseline"]["batch"])
-    assert sizes[1] == pytest.approx(sizes[0], rel=0.01)
+        body["privacy"] = {"corpus": "c", **settings["privacy"]}
+        events.append(charging.committed(Config.model_validate(body), 1)[0])
+    real, here = events
+    assert float(here.rate) == pytest.approx(float(real.rate)) == pytest.approx(1 / 3, rel=1e-5)
+    assert float(here.noise_multiplier) == pytest.approx(float(real.noise_multiplier) / 2, rel=0.01)
 
 
 def test_the_studies_in_the_repository_are_well_formed(files: dict[str, Any]) -> None:
