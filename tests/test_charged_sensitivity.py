@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import public_of_no_record
 from hearsay import config as configs
 from hearsay import lm as models
 from hearsay import pipeline
@@ -25,8 +24,6 @@ from hearsay.config import Config
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from hearsay.private.labelled import collect
-from hearsay.private.partition import Partition, PartitionSettings
-from hearsay.private.units import by_unit
 from hearsay.public import space as spaces
 from hearsay.public.questions import Questions
 from hearsay.reading import Row

@@ -50,7 +50,7 @@ MOVE = dataclasses.replace(SHAPE, steps=1, warm_up=0, schedule="constant")
 TEACHERS, BLOCK = 11, 2
 
 
-@pytest.fixture(scope="module")  # no longer: other tests fork, and Ray's threads would be lost half-way in their children
+@pytest.fixture(scope="module")  # no longer: other tests fork, and their children would lose Ray's threads
 def cluster() -> Iterator[Cluster]:
     found = ray_engine.join(None, 3, gpus=False)
     yield found

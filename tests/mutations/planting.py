@@ -87,4 +87,5 @@ def _in_child(checks: Sequence[str], plant: Plant | None) -> int:
         importlib.import_module(plant.module)
     for variable in [v for v in os.environ if v.startswith("PYTEST_")]:
         del os.environ[variable]
-    return int(pytest.main([*checks, "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header"]))
+    without = ("no:xdist", "no:cacheprovider", "no:faulthandler")  # the watchdog of hangs is a thread, lost in a fork
+    return int(pytest.main([*checks, "-x", "--no-header", *(word for name in without for word in ("-p", name))]))
