@@ -23,7 +23,12 @@ RESULTS, PAGE, FIGURES = ROOT / "studies" / "results", ROOT / "docs" / "studies.
 ORDER = ("table-1", "table-2", "table-3", "table-4", "table-6", "table-7", "table-9", "figure-2", "table-11",
          "table-14", "clinic", "clinic-curve", "recipes", "weights", "units", "teachers", "split", "caution",
          "dpsgd", "ranks")  # fmt: skip
-RANK, RATE = "adapter.rank", "baseline.learning_rate"
+REHEARSALS = {  # name of the YAML and the JSON -> what it was, before the number of trials
+    "rehearse-airline": "Every method on other simulated customers who play the private ones, noise to scale; study "
+    "`rehearsed` shows on the customers of the tables what was chosen here.",
+    "rehearse-sgd": "DP-SGD by Opacus on dialogues of the dev split that play the private ones, noise to scale; the "
+    "tables above use the best.",
+}
 DRAWN = ("figure-2", "clinic-curve", "table-3")  # where a picture says more than the table
 AT_3 = {"opacus": "DP-SGD at 3", "updates": "updates at 3"}
 RANK_16 = {"opacus": "DP-SGD, rank 16", "updates": "updates, rank 16"}
@@ -211,19 +216,37 @@ def _harmed(students: list[tuple[float, float]]) -> int:
 
 
 def rehearsed() -> str:
-    """The trials of DP-SGD on public dialogues, rank by rate."""
-    trials = json.loads((RESULTS / "rehearse-sgd.json").read_text())["methods"]["dpsgd"]["trials"]
-    found = {(one["settings"][RANK], one["settings"][RATE]): one["ppl"]["student"] for one in trials}
-    ranks, rates = (sorted({key[at] for key in found}) for at in (0, 1))
-    rows = [["rank", *(f"rate {rate:g}" for rate in rates)], ["---"] * (len(rates) + 1)]
-    rows += [[str(rank), *(f"{found[rank, rate]:.1f}" for rate in rates)] for rank in ranks]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    start = trials[0]["ppl"]
-    return (
-        "## rehearse-sgd\n\nDP-SGD by Opacus rehearsed on dialogues of the dev split that play the private ones, noise "
-        f"to scale: perplexity of the student (public model {start['public']:.1f}). {len(trials)} trials, one seed; "
-        f"the tables above use the best.\n\n{table}\n"
-    )
+    """Every trial of every rehearsal, by the two settings that its method's grid has."""
+    parts = []
+    for name, about in REHEARSALS.items():
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        body = json.loads(path.read_text())
+        lines = [line for method, found in body["methods"].items() for line in _trials(method, found)]
+        width = max(len(line) for line in lines)
+        rows = [["method", "perplexity of the student at", *[""] * (width - 2)], ["---"] * width]
+        rows += [line + [""] * (width - len(line)) for line in lines]
+        start = next(iter(body["methods"].values()))["trials"][0]["ppl"]["public"]
+        table = "\n".join(writing.line(row) for row in rows)
+        told = f"{about} {body['trials_per_method']} trials a method, one seed; the public model stands at {start:.1f}."
+        parts.append(f"## {name}\n\n{textwrap.fill(told, 118)}\n\n{table}\n")
+    return "\n".join(parts)
+
+
+def _trials(method: str, found: dict[str, Any]) -> list[list[str]]:
+    """One line for each value of the setting with fewer values; the chosen trial in bold."""
+    tried = {tuple(one["settings"].values()): one["ppl"]["student"] for one in found["trials"]}
+    names = [dotted.rpartition(".")[2] for dotted in found["chosen"]]
+    few, many = sorted((0, 1), key=lambda at: len({key[at] for key in tried}))
+    lines = []
+    for value in sorted({key[few] for key in tried}):
+        line = [f"{method}, {names[few]} {value:g}"]
+        for key in sorted((key for key in tried if key[few] == value), key=lambda key: key[many]):
+            shown = f"{names[many]} {key[many]:g}: {tried[key]:.1f}"
+            line.append(f"**{shown}**" if key == tuple(found["chosen"].values()) else shown)
+        lines.append(line)
+    return lines
 
 
 def _closed(cells: dict[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ import fcntl
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -126,13 +126,16 @@ def _shared(base: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _files(corpus: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Laid out once; another process waits for it."""
-    place = given.out / "corpora" / corpus
+    return laid_out(corpora.PREPARE[corpus], given.data, given.out / "corpora" / corpus)
+
+
+def laid_out(prepare: Callable[[Path, Path], dict[str, Any]], data: Path, place: Path) -> dict[str, Any]:
+    """Once; another process waits for it."""
     place.mkdir(parents=True, exist_ok=True)
     with (place / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "files.json").exists():
-            write_text(place / "files.json", json.dumps(corpora.PREPARE[corpus](given.data, place)))
+            write_text(place / "files.json", json.dumps(prepare(data, place)))
     found: dict[str, Any] = json.loads((place / "files.json").read_text())
     return found
 

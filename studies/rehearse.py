@@ -4,7 +4,8 @@
 
 Settings chosen on private text would have to be paid for; chosen here they are free and the same for all methods. A
 method's grid names settings by dotted path; `trials` of its combinations are drawn (by a fixed seed), run as cells of
-the product, and judged by perplexity on held-out public text. A finished trial is not redone.
+the product, and judged by perplexity on held-out public text. A finished trial is not redone; processes with different
+--only may share DIR.
 
 The public corpus is smaller, so everything shrinks with it, by r = its units over the private ones': teachers and
 batches (as much text a teacher, the same sampling rate), and the budget so that noise keeps its size beside the signal:
@@ -29,11 +30,12 @@ from hearsay.accounting import gaussian, sampled
 from hearsay.accounting.budget import main_delta
 from hearsay.accounting.events import SubsampledGaussian
 from hearsay.config import Config
+from hearsay.disk import write_text
 from hearsay.errors import ConfigError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import corpora
-from studies.run import arguments, cell, merge
+from studies import agenda, corpora
+from studies.run import arguments, cell, device, merge
 
 
 def main() -> None:
@@ -42,23 +44,33 @@ def main() -> None:
 
 
 def rehearse(study: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
-    files = corpora.REHEARSE[study["corpus"]](given.data, given.out / "corpus")
-    path = given.out / f"{given.study.stem}.json"
-    found = json.loads(path.read_text()) if path.exists() else {"trials_per_method": study["trials"], "methods": {}}
+    files = agenda.laid_out(corpora.REHEARSE[study["corpus"]], given.data, given.out / "corpus")
+    kept = given.out / f"{given.study.stem}-trials"
+    kept.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + 60 * given.minutes
     for number, (name, method) in itertools.product(range(study["trials"]), study["methods"].items()):  # in turn
-        if (given.only and name not in given.only) or time.monotonic() > ends:
+        place = kept / f"{name}-{number}.json"
+        if place.exists() or (given.only and name not in given.only) or time.monotonic() > ends:
             continue
-        done = found["methods"].setdefault(name, {"trials": []})
-        if len(done["trials"]) <= number:
-            trial = drawn(method.get("grid", {}), study["trials"])[number]
-            real = merge(merge(study["base"], method.get("settings", {})), nested(trial))
-            measured = cell(f"{name}-{number}", shrunk(real, study["units"], files), files, given)
-            done["trials"].append({"settings": trial, "ppl": measured["ppl"], "seconds": measured["seconds"]["total"]})
-            done["chosen"] = min(done["trials"], key=lambda one: one["ppl"]["student"])["settings"]
-            path.write_text(json.dumps(found, indent=1))
-            print(name, json.dumps(done["trials"][-1]), flush=True)
-    return dict(found)
+        trial = drawn(method.get("grid", {}), study["trials"])[number]
+        real = merge(merge(study["base"], method.get("settings", {})), nested(trial))
+        measured = cell(f"{name}-{number}", shrunk(real, study["units"], files), files, given)
+        told = {"settings": trial, "ppl": measured["ppl"], "seconds": measured["seconds"]["total"], "device": device()}
+        write_text(place, json.dumps(told))
+        print(name, json.dumps(told), flush=True)
+    return collected(study, given.out / f"{given.study.stem}.json", kept)
+
+
+def collected(study: dict[str, Any], path: Path, kept: Path) -> dict[str, Any]:
+    """Every method's trials so far, in their order, and the best of them."""
+    found: dict[str, Any] = {"trials_per_method": study["trials"], "methods": {}}
+    for name in study["methods"]:
+        places = [kept / f"{name}-{number}.json" for number in range(study["trials"])]
+        if trials := [json.loads(place.read_text()) for place in places if place.exists()]:
+            best = min(trials, key=lambda one: float(one["ppl"]["student"]))
+            found["methods"][name] = {"trials": trials, "chosen": best["settings"]}
+    write_text(path, json.dumps(found, indent=1))
+    return found
 
 
 def drawn(grid: dict[str, list[Any]], trials: int) -> list[dict[str, Any]]:

@@ -78,18 +78,18 @@ def rows_table(results: dict[str, Any]) -> str:
     judge = body.get("judge", "ppl")
     heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {first}", "p"] if first else []
     heads += [f"the paper's, {name}" for name in paper]
-    lines = [_line(heads), "|---" * len(heads) + "|"]
+    lines = [line(heads), "|---" * len(heads) + "|"]
     for name, cell in cells.items():
         row = [label(name, cell), *(shown(cell, column) for column in columns)]
         gap = compared(cells, name, first, judge) if first else None
         row += (
             ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
         )
-        lines.append(_line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
+        lines.append(line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
     return "\n".join(lines) + "\n"
 
 
-def _line(parts: list[str]) -> str:
+def line(parts: list[str]) -> str:
     return "| " + " | ".join(parts) + " |"
 
 
@@ -124,14 +124,14 @@ def curve_table(results: dict[str, Any]) -> str:
     ((dotted, grid),) = results["body"]["grid"].items()
     cells, grid = results["cells"], sorted(grid)
     lines = [
-        _line([f"{HEADS[judge]} at {dotted.split('.')[-1]}", *(f"{x:g}" for x in grid)]),
+        line([f"{HEADS[judge]} at {dotted.split('.')[-1]}", *(f"{x:g}" for x in grid)]),
         "|---" * (len(grid) + 1) + "|",
     ]
     flat = []
     for name in series(cells):
         found = [cells.get(f"{name}, {x:g}") for x in grid]
         if any(found):
-            lines.append(_line([name, *(shown(cell, judge) if cell else "" for cell in found)]))
+            lines.append(line([name, *(shown(cell, judge) if cell else "" for cell in found)]))
         else:
             flat.append(f"{label(name, cells[name])} {shown(cells[name], judge)}")
     return "\n".join(lines) + ("\n\nNo budget: " + "; ".join(flat) + ".\n" if flat else "\n")
@@ -151,9 +151,9 @@ def phrase_table(cells: Cells) -> str:
                 rows = [one[counted][average] for one in cell.values()]
                 figures = [_range([row[key] for row in rows]) for key in ("least", "most", "linear_most")]
                 share = _range([100 * row["share_at_most_average"] for row in rows])
-                lines.append(_line([f"{name}: {said}", average, *figures, f"{share}%"]))
+                lines.append(line([f"{name}: {said}", average, *figures, f"{share}%"]))
         most = max(one["shards_of_a_user"] for one in cell.values())
-        lines.append(_line([f"**users**, each in {most} shard", *["3"] * 4, "100%"]))
+        lines.append(line([f"**users**, each in {most} shard", *["3"] * 4, "100%"]))
     return "\n".join(lines) + "\n"
 
 

@@ -492,6 +492,27 @@ def test_forget_neither_follows_a_link_nor_gives_a_receipt_for_one(tmp_path: Pat
     assert run.forget(begun)["stays"] == ["internal/evaluation.json"]
 
 
+def test_verify_asks_the_home_that_the_run_worked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hearsay: Any
+) -> None:
+    """Wherever the environment points by now: an old copy restored for a run that saw no newer row fails as well."""
+    path, old, home = tmp_path / "l.sqlite", tmp_path / "old.sqlite", tmp_path / "the run's"
+    first, second = (run.begin(tmp_path / name, "settings", path, home) for name in ("first", "second"))
+    with identity.at(home):
+        ledger = Ledger.create(path, budget.make(3, 1e-6), corpus="c", corpus_name="chats", unit="user")
+        ledger.register(first.id, first.folder)
+        ledger.close()
+        shutil.copy(path, old)
+        ledger = Ledger.open(path)
+        ledger.register(second.id, second.folder)
+        ledger.close()
+    assert hearsay("ledger", "verify", first.folder).code == 0
+    shutil.copy(old, path)
+    monkeypatch.setenv("HEARSAY_HOME", str(tmp_path / "another"))
+    found = hearsay("ledger", "verify", first.folder)
+    assert found.code == 1 and "old copy restored" in found.out
+
+
 def test_how_long_private_work_took_is_for_the_owner_alone(tmp_path: Path) -> None:
     begun = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
     begun.note("shards", event="end", seconds=1.0)

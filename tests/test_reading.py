@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -160,6 +161,11 @@ def test_only_the_named_columns_are_asked_for(tmp_path: Path) -> None:
         ("1.5e0", "1.5e0"),
         ("12e4f", "12e4f"),
         ("e5", "e5"),
+        ("12e4", "12e4"),
+        ("1.2e5", "120000"),
+        ("e\u200b\u0301", "\u00e9"),
+        ("9007199254740991.0", "9007199254740991"),
+        ("9007199254740993", "9007199254740993"),
     ],
 )
 def test_user_ids_become_text(tmp_path: Path, user: object, expected: str) -> None:
@@ -167,15 +173,27 @@ def test_user_ids_become_text(tmp_path: Path, user: object, expected: str) -> No
     assert [row.user for row in read_rows([path], Columns("text", "user"))] == [expected]
 
 
-def test_an_id_that_a_tool_has_rounded_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounded", ["1e+17", "1.2345678901234568E17", "9007199254740992.0", "-90071992547409930.00"])
+def test_an_id_that_a_tool_has_rounded_is_refused(tmp_path: Path, rounded: str) -> None:
     """It may have been any number near it, and would be somebody else than the same person's exact id."""
-    exponent = put(tmp_path / "a.csv", b"user,text\n1e+17,some words\n")
-    narrow = tmp_path / "a.parquet"
-    users = pa.array([2.0**24 + 2], pa.float32())
-    pq.write_table(pa.table({"user": users, "text": pa.array(["some words"])}), narrow)
-    for path in (exponent, narrow):
-        with pytest.raises(DataError, match="whole number"):
-            list(read_rows([path], Columns("text", "user")))
+    path = put(tmp_path / "a.csv", f"user,text\n{rounded},some words\n".encode())
+    with pytest.raises(DataError, match="whole number"):
+        list(read_rows([path], Columns("text", "user")))
+
+
+@pytest.mark.parametrize(("kind", "exact"), [(pa.float32(), 2.0**24), (pa.float16(), 2.0**11)])
+def test_an_id_in_a_narrow_column_is_refused_where_it_is_not_exact(
+    tmp_path: Path, kind: pa.DataType, exact: float
+) -> None:
+    def read(user: float) -> list[str | None]:
+        path = tmp_path / "a.parquet"
+        users = pa.array([np.dtype(kind.to_pandas_dtype()).type(user)], kind)
+        pq.write_table(pa.table({"user": users, "text": pa.array(["some words"])}), path)
+        return [row.user for row in read_rows([path], Columns("text", "user"))]
+
+    assert read(exact - 1) == [f"{exact - 1:.0f}"]
+    with pytest.raises(DataError, match="whole number"):
+        read(exact + 2)
 
 
 def test_labels_split_at_the_separator_only(tmp_path: Path) -> None:

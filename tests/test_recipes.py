@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.lm import LanguageModel
+from hearsay.public import student as students
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.student import Answered, Lesson, _Prepared, distil, gained, roots, target, warm_up
 from hearsay.release import aggregate
@@ -184,9 +185,32 @@ def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
 
 
 def test_a_gain_is_judged_by_its_own_standard_error() -> None:
-    assert gained(torch.tensor([1.0, 3.0, 1.0, 3.0])) == (2.0, pytest.approx(math.sqrt(1 / 3)))
-    assert gained(torch.tensor([5.0])) == (5.0, math.inf)
+    assert gained(torch.tensor([1.0, 3.0] * 20)) == (2.0, pytest.approx(math.sqrt(1 / 39)))
+    assert gained(torch.tensor([5.0, 6.0])) == (5.5, math.inf)
     assert gained(torch.zeros(0)) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(("gain", "moves"), [(1.9, False), (2.1, True)])
+def test_caution_is_told_in_standard_errors(
+    learner: Adapted, posed: Questions, monkeypatch: pytest.MonkeyPatch, gain: float, moves: bool
+) -> None:
+    monkeypatch.setattr(students, "gained", lambda _: (gain, 1.0))
+    before = learner.flat.detach().clone()
+    distil(learner, Answered(posed, _roots(learner, posed)), 0, Lesson(12, 8, 5e-3, 0, "hellinger", caution=2))
+    assert (not torch.equal(learner.flat, before)) == moves
+
+
+def test_a_student_is_judged_by_answers_that_it_does_not_learn_from(
+    learner: Adapted, posed: Questions, tiny_gpt2: LanguageModel
+) -> None:
+    """Turning the held-out answers round turns the judgement round, and nothing of what is learnt."""
+    lesson, said = Lesson(12, 8, 5e-3, 0, "hellinger"), taught_by_another(posed, tiny_gpt2)
+    turned = torch.where(posed.held_out[:, None], -said, said)
+    plain, other = (_Prepared(learner, Answered(posed, one), 0, lesson) for one in (said, turned))
+    rows = torch.arange(len(posed.rows))
+    assert torch.equal(plain.loss(learner, rows, lesson), other.loss(learner, rows, lesson))
+    assert posed.held_out.any()
+    assert torch.equal(plain.held_out_losses(learner), -other.held_out_losses(learner))
 
 
 def test_warm_up_lowers_the_loss_of_its_sentences(learner: Adapted) -> None:

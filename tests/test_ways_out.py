@@ -90,12 +90,17 @@ def student(tmp_path: Path) -> Path:
     return other.release / "student"
 
 
-@pytest.mark.parametrize("way", ["local", "link", "linked files", "endpoint", "encoder", "file"])
+@pytest.mark.parametrize(
+    "way", ["local", "link", "linked files", "linked deeper", "linked in a run", "endpoint", "encoder", "file"]
+)
 def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Path, student: Path, way: str) -> None:
     (tmp_path / "link").symlink_to(student)
     (student / "config.json").write_text("{}")
-    (tmp_path / "linked files").mkdir()
-    (tmp_path / "linked files" / "config.json").symlink_to(student / "config.json")
+    own = runs.begin(tmp_path / "own", "{}", tmp_path / "home" / "ledger.sqlite", tmp_path / "home")
+    (tmp_path / "linked in a run").symlink_to(own.release)
+    for folder in (tmp_path / "linked files", tmp_path / "linked deeper" / "0_Transformer", own.release / "student"):
+        folder.mkdir(parents=True)
+        (folder / "config.json").symlink_to(student / "config.json")
     body = corpus(tmp_path)
     if way == "encoder":
         body["discriminator"]["encoder"] = str(student)
@@ -139,7 +144,7 @@ def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path) -> No
 def test_a_run_json_of_another_program_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "run.json").write_text('{"name": "sweep"}')
-    assert runs.run_around(tmp_path / "model") is None
+    assert not list(runs.runs_around(tmp_path / "model"))
 
 
 # --- private text that is named as public ---------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Config(Section):
                 f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
                 "the start token; raise teachers.row_tokens or lower data.max_tokens"
             )
-        if self.rounds_of_answers and not self.ask.holdout and self.student.caution:
+        if self.baseline is None and self.rounds_of_answers and not self.ask.holdout and self.student.caution:
             raise ValueError(
                 "ask.holdout 0 leaves no answers that could favour a step; keep some, or take every step as it comes "
                 "with student.caution: 0"

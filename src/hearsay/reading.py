@@ -114,8 +114,8 @@ def _text(value: object, path: Path, row: int, column: str) -> str:
 
 
 def _user(value: object, path: Path, row: int, column: str) -> str:
-    """One person written in two ways would be two units, so ids that a tool may have written differently are one.
-    Two people under one id are protected together, which is the safe side.
+    """One person written in two ways would be two units, so ids that a tool may have written differently are one. No
+    side is the safe one: a person who is two units, or one of two who are one, has what replacing a unit costs.
     """
     name = _name(value)
     user = _one_spelling(name) if name else name
@@ -126,17 +126,22 @@ def _user(value: object, path: Path, row: int, column: str) -> str:
 
 
 def _one_spelling(name: str) -> str | None:
-    """Wide and composed letters as plain ones, nothing invisible; 17 for 17.0, +17, 017 and 1.7e1. None: 1e+17, which
-    may have been any number near it.
+    """Wide and composed letters as plain ones, nothing invisible; 17 for 17.0, +17, 017 and 1.7e1. None: 1e+17 and
+    90071992547409930.0, which may have been any number near them.
     """
-    plain = unicodedata.normalize("NFKC", name)
-    plain = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Cc")).strip()
-    if ROUNDED.fullmatch(plain):
+    plain = name
+    if not (name.isascii() and name.isprintable()):  # most ids are, and there are as many as rows
+        seen = "".join(c for c in name if unicodedata.category(c) not in ("Cf", "Cc"))
+        plain = unicodedata.normalize("NFKC", seen)
+    plain = plain.strip()
+    if ROUNDED.fullmatch(plain) and ("." in plain or "+" in plain[1:]):  # else an id of digits and a letter: 12e4
         number = Decimal(plain)
         if abs(number) >= EXACT:
-            return None if "+" in plain[1:] else plain  # without a sign it may be an id in letters and digits
+            return None
         plain = str(int(number)) if number == int(number) else plain
     if whole := WHOLE.fullmatch(plain):
+        if "." in plain and int(whole[2]) >= EXACT:
+            return None
         digits = whole[2].lstrip("0") or "0"
         return f"-{digits}" if whole[1] == "-" and digits != "0" else digits
     return plain

@@ -146,16 +146,16 @@ def open_run(folder: Path) -> Run:
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
 
 
-def run_around(place: Path) -> Run | None:
-    """The run that a file or folder belongs to, however deep it lies in the run's directory; links followed first, also
-    those of a folder's own files.
+def runs_around(place: Path) -> Iterator[tuple[Run, Path]]:
+    """Every run that a file or folder belongs to, however deep it lies there, with the place that does; links followed
+    first, also those inside a folder.
     """
-    places = [place.resolve(), *(path.resolve() for path in sorted(place.glob("*")) if path.is_symlink())]
-    for folder in dict.fromkeys(folder for here in places for folder in (here, *here.parents)):
-        if (folder / "run.json").is_file():
-            with contextlib.suppress(BadInput):  # another program's run.json
-                return open_run(folder)
-    return None
+    linked = (path.resolve() for path in sorted(place.rglob("*")) if path.is_symlink())
+    for real in dict.fromkeys([place.resolve(), *linked]):
+        for folder in (real, *real.parents):
+            if (folder / "run.json").is_file():
+                with contextlib.suppress(BadInput):  # another program's run.json
+                    yield open_run(folder), real
 
 
 def worker(folder: Path) -> int | None:

@@ -99,6 +99,7 @@ def _settings(config: Config, folder: Path, rows: Path, ours: list[tuple[str, st
         "min_tokens": min(config.data.min_tokens, *lengths), "max_tokens": longest, "public": [_public(config, folder)],
     }  # fmt: skip
     body["teachers"] |= {"row_tokens": max(config.teachers.row_tokens, longest + 1)}
+    body["student"] |= {"caution": 0}  # a student that stays where it was holds no canary, whatever its answers leak
     body["privacy"] |= {
         "corpus": f"canary twin of {config.privacy.corpus}",
         "secrets": None,

@@ -59,12 +59,10 @@ def _table(body: dict[str, Any]) -> None:
 @verbs.command()
 def verify(where: Where = None, as_json: Json = False) -> None:
     """Recompute everything with a second accountant, check the chain and the heads; PASS, or the first bad row."""
-    from hearsay.accounting import identity
     from hearsay.accounting import verify as checks
 
     ledger, run = _open(where)
-    with identity.at(run.home if run else identity.home()):  # which has seen this ledger's newest row
-        verdict = checks.verify(ledger)
+    verdict = checks.verify(ledger)
     if run is not None:
         from hearsay.release.door import check_answers
         from hearsay.release.results import check_results
@@ -92,8 +90,10 @@ def _print_verdict(verdict: Any) -> None:
 
 
 def _open(where: Path | None) -> tuple[Any, Any]:
-    """The ledger named, or the one of the run named; with the run, if that was named."""
-    from hearsay.accounting.identity import home
+    """The ledger named, or the one of the run named; with the run, if that was named. A run's is opened at the run's
+    home, which has seen its newest row.
+    """
+    from hearsay.accounting.identity import at, home
     from hearsay.accounting.ledger import Ledger
 
     if where is None:
@@ -106,5 +106,6 @@ def _open(where: Path | None) -> tuple[Any, Any]:
         from hearsay.run import open_run
 
         run = open_run(where)
-        return Ledger.open(run.ledger), run
+        with at(run.home):
+            return Ledger.open(run.ledger), run
     return Ledger.open(where), None

@@ -64,7 +64,8 @@ def _stayed(config: Config, rounds: Sequence[int]) -> str:
     start = f"as its {after} had left it" if len(rounds) == config.rounds_of_answers else "where it was"
     return (
         f"Nothing was learnt from {which}: those held out favour no step clearly (student.caution "
-        f"{config.student.caution:g}), so the student stayed {start}. Their noise was too large for what they said."
+        f"{config.student.caution:g}), so the student stayed {start}. The noise may be too large, the teachers "
+        "too weak, or too few answers held out."
     )
 
 

@@ -13,7 +13,7 @@ from hearsay.public.cards import render, told
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen
 from hearsay.public.space import Floats
-from hearsay.run import Run, forget_time, run_around
+from hearsay.run import Run, forget_time, runs_around
 
 FOLDER = "synthetic"
 
@@ -83,7 +83,7 @@ def writer(config: AugmentConfig) -> Literal["owner", "student", "public"]:
     settings = config.generator
     if settings.backend == "file":
         return "owner"
-    return "student" if settings.backend == "student" or run_around(Path(settings.model)) else "public"
+    return "student" if settings.backend == "student" or any(runs_around(Path(settings.model))) else "public"
 
 
 def how(config: AugmentConfig) -> str:

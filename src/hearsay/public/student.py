@@ -23,6 +23,7 @@ from hearsay.stacked import Adapted
 Tokens = list[int]
 Progress = Callable[[int, int], None]
 CHECKS = 12  # how often the held-out block is looked at
+ENOUGH = 20  # held-out questions: of fewer, pure noise passes for a clear gain too often
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ def distil(student: Adapted, answered: Answered, end: int, lesson: Lesson,
 
 def gained(less: Tensor) -> tuple[float, float]:
     """Mean and standard error of what held-out questions [q] say of a step against the start, pair by pair: the noise
-    of their answers is in both. Of fewer than two nobody knows the error; without any, all steps are alike.
+    of their answers is in both. Of a few nobody knows the error; without any, all steps are alike.
     """
-    if len(less) < 2:
-        return float(less.sum()), math.inf
+    if len(less) < ENOUGH:
+        return float(less.sum()) / max(1, len(less)), math.inf
     return float(less.mean()), float(less.std()) / math.sqrt(len(less))
 
 

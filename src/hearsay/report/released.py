@@ -34,8 +34,8 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "run": run,
         "made": made,
         "budget": figures.budget(ledger.budget.epsilon, pieces),
-        "share": spent.get(run, 0.0),
         "left": ledger.budget.left(ledger.account().spent),
+        "again": _again(ledger, run, spent),
         "runs": len(spent),
         "purposes": by_purpose(ledger),
         "answers": answers(ledger, run, made),
@@ -48,6 +48,12 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "hashes": hashes(release),
         "head": _head(ledger),
     }
+
+
+def _again(ledger: Ledger, run: str, spent: dict[str, float]) -> bool:
+    """Whether the ledger would take the same settings once more: samples were committed for one run alone."""
+    sampled = any(charge.event in ledger.budget.schedule for charge in ledger.charges(run))
+    return not sampled and ledger.budget.left(ledger.account().spent) >= spent.get(run, 0.0)
 
 
 def by_run(ledger: Ledger) -> dict[str, float]:
