@@ -10,6 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies.intervals import estimate
+from studies.writing import plus_minus
+
 ROOT = Path(__file__).parents[1]
 RESULTS, STUDIES = ROOT / "benchmarks" / "results", ROOT / "studies" / "results"
 METHODS = {"updates": "student", "DP-SGD": "DP-SGD by Opacus", "seqpate": "the SeqPATE paper's recipe"}
@@ -42,14 +46,15 @@ def real_text() -> str:
     for corpus, who in (("sgd", "11,674 service dialogues"), ("europarl", "974 speakers of a parliament")):
         cells = _load(STUDIES / f"recipes-{corpus}.json")["cells"]
         gaps = {name: [one["gap_closed"] for one in cells[f"{name} at 3"].values()] for name in METHODS}
-        means = {name: sum(found) / len(found) for name, found in gaps.items()}
+        means = {name: plus_minus(estimate(found)) for name, found in gaps.items()}
         rule = _load(STUDIES / f"caution-{corpus}.json")["cells"]["seqpate at 3, cautious"].values()
         cautious = sum(one["gap_closed"] for one in rule) / len(rule)
-        told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean:.2f}" for name, mean in means.items()))
+        told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean}" for name, mean in means.items()))
         told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
     return (
         "On real text, with a base model of 20.7M parameters and the same budget, shares of the gap closed: "
-        f"{'; '.join(told)} ([all methods, with intervals](docs/studies.md)).\n"
+        f"{'; '.join(told)} ([all methods](docs/studies.md); how often each one's settings were tried differs, and is "
+        "told there).\n"
     )
 
 

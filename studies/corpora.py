@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hearsay.errors import BadInput
+
 HELD_OUT = 500  # dialogues of the training split that nobody trains on: test services mostly do not occur in train
 
 
@@ -27,6 +29,11 @@ def sgd(data: Path, out: Path, held_out: int = HELD_OUT) -> dict[str, Any]:
 
 
 def _jsonl(path: Path) -> Iterable[dict[str, Any]]:
+    if not path.is_file():
+        raise BadInput(
+            f"no {path.name} in {path.parent.resolve()}; name the corpora's folder with DATA=, or take a simulated "
+            "corpus with CORPUS=airline (or CORPUS=airline-small to see it work)"
+        )
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)

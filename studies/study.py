@@ -20,6 +20,7 @@ import yaml
 
 from hearsay import run
 from hearsay.disk import write_text
+from hearsay.errors import BadInput, HearsayError
 from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
@@ -32,11 +33,22 @@ from studies.run import merge
 
 def main() -> None:
     given = arguments()
-    bodies = {path.stem: yaml.safe_load(path.read_text()) for path in given.study}
-    if any("about" not in body for body in bodies.values()):
-        whole.main()
-    else:
-        perform(bodies, given)
+    try:
+        bodies = {path.stem: yaml.safe_load(_named(path).read_text()) for path in given.study}
+        if any("about" not in body for body in bodies.values()):
+            whole.main()
+        else:
+            perform(bodies, given)
+    except HearsayError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _named(path: Path) -> Path:
+    if not path.is_file():
+        others = ", ".join(sorted(one.stem for one in Path(__file__).parent.glob("*.yaml") if one != agenda.BASES))
+        raise BadInput(f"no study {path.stem!r}; name one with NAME=: {others}")
+    return path
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -72,6 +84,7 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
                 _panel(mine, seed, ends, given)
     for study in [] if given.cells_only else studies:
         collect(study)
+        print(f"wrote {study.out / study.label}.md, beside its JSON and picture")
 
 
 def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) -> None:

@@ -401,12 +401,31 @@ def test_the_ledger_refuses_what_exceeds_the_budget(
     for number, body in enumerate((_body(desk, method="dpsgd"), _body(desk, method="dpsgd", batch=ALL))):
         out = tmp_path / f"refused-{number}"
         assert hearsay("run", _file(desk, body), "--out", out, "--json") == 3
-        assert (
-            not (out / "release" / "student").exists()
-            and not (out / "release" / "stages" / "dpsgd.safetensors").exists()
-        )
+        assert "further run" in capsys.readouterr().err
+        assert not any(path.is_file() for room in ("private", "release") for path in (out / room).rglob("*"))
+        config = _file(desk, body)
+        assert hearsay("doctor", config, "--json") == 2 and "left" in capsys.readouterr().out
+        assert hearsay("plan", config, "--json") == 0 and json.loads(capsys.readouterr().out)["refused"]
     assert len(Ledger.open(runs.open_run(tmp_path / "a").ledger).charges()) == 1
-    assert "budget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("batch", [10, ALL])
+def test_the_plan_of_steps_is_what_the_ledger_will_commit_to(
+    desk: Path, capsys: pytest.CaptureFixture[str], batch: int
+) -> None:
+    """Noise on the sum in clips, of those who take part."""
+    config = _file(desk, _body(desk, method="dpsgd", batch=batch, steps=9))
+    assert hearsay("plan", config, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    settings = configs.load(config)
+    steps = methods.schedule(settings) or (sampled.full_for(Fraction(told["mu"]) ** 2, 9),)
+    assert told["queries"] == 9 and told["baseline"] == "dpsgd"
+    assert told["noise_std_sum"] == pytest.approx(float(steps[0].noise_multiplier), rel=2e-3)
+    lm = models.load(str(desk / "model"), device="cpu")
+    top = StackedTop(lm.model, TrainingShape(rank=2, alpha=4.0, top_blocks=1).adapter)
+    assert settings.plan_request().dimensions == top.layout.size
+    hearsay("plan", config)
+    assert "9 steps of dpsgd" in capsys.readouterr().out
 
 
 def test_full_batches_share_the_ledger_with_other_methods(desk: Path, tmp_path: Path) -> None:

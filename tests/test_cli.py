@@ -427,6 +427,7 @@ def test_a_run_directory_is_begun_once_and_taken_up(tmp_path: Path) -> None:
     first = run.begin(tmp_path / "run", "settings", ledger)
     assert run.begin(tmp_path / "run", "settings", ledger) == first == run.open_run(tmp_path / "run")
     assert first.private.stat().st_mode & 0o777 == first.internal.stat().st_mode & 0o777 == 0o700
+    (first.private / "shard").write_text("text")
     with pytest.raises(ConfigError, match="other settings"):
         run.begin(tmp_path / "run", "others", ledger)
     with pytest.raises(ConfigError, match="continue with that ledger"):
@@ -443,6 +444,19 @@ def test_a_begin_that_was_killed_is_begun_again(tmp_path: Path) -> None:
     folder = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite").folder
     (folder / "run.json").rename(folder / ".run.json.1.draft")  # as a kill before the last step leaves it
     assert run.begin(folder, "settings", tmp_path / "l.sqlite").id
+
+
+def test_a_run_that_was_refused_before_it_read_anything_takes_other_settings(tmp_path: Path) -> None:
+    """Someone corrects the config as they were told and types the same command again."""
+    first = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    second = run.begin(tmp_path / "run", "corrected", tmp_path / "other.sqlite")
+    assert second == run.open_run(tmp_path / "run") != first and second.ledger == tmp_path / "other.sqlite"
+    assert (second.folder / "config.yaml").read_text() == "corrected"
+    with second.alone(), pytest.raises(ConfigError, match="other settings"):  # somebody is at work there
+        run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    run.forget(second)
+    with pytest.raises(ConfigError, match="other settings"):
+        run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
 
 
 def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(

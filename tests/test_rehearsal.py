@@ -1,6 +1,7 @@
 """Studies: a baseline is a cell like any other, and the rehearsal gives every method the same chances."""
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -21,7 +22,7 @@ from test_pipeline import SETTINGS, hearsay
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import corpora, rehearse  # noqa: E402
+from studies import agenda, corpora, rehearse  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +139,37 @@ def test_the_example_runs_at_tiny_size(tmp_path: Path, files: dict[str, Any]) ->
     (tmp_path / "dpsgd.yaml").write_text(yaml.safe_dump(body))
     assert hearsay("run", tmp_path / "dpsgd.yaml", "--out", tmp_path / "run", "--json") == 0
     assert (tmp_path / "run" / "release" / "student").is_dir()
+
+
+READS = {  # sections of a config that decide what a method does
+    "updates": ("adapter", "updates"), "dpsgd": ("adapter", "baseline"), "ghost": ("adapter", "baseline"),
+    "hellinger": ("adapter", "teachers", "ask", "student"), "seqpate": ("adapter", "teachers", "ask", "student"),
+    "mixed": ("adapter", "teachers", "ask", "student", "updates"),
+}  # fmt: skip
+
+
+def test_the_study_of_what_was_rehearsed_shows_what_was_chosen(files: dict[str, Any]) -> None:
+    """Setting for setting the chosen trial, on the customers of the tables."""
+    rehearsal = yaml.safe_load((ROOT / "studies" / "rehearse-airline.yaml").read_text())
+    found = json.loads((ROOT / "studies" / "results" / "rehearse-airline.json").read_text())["methods"]
+    shown = yaml.safe_load((ROOT / "studies" / "rehearsed.yaml").read_text())
+    body = agenda.study_of("rehearsed", shown, argparse.Namespace(corpus=None, out=None)).body
+    assert found.keys() == rehearsal["methods"].keys() == READS.keys()
+    for method, one in found.items():
+        assert len(one["trials"]) == rehearsal["trials"]
+        cell = body["cells"]["DP-SGD" if method == "dpsgd" else method]
+        parts = [
+            [body["base"], body["methods"][method], cell],
+            [rehearsal["base"], rehearsal["methods"][method]["settings"], rehearse.nested(one["chosen"])],
+        ]
+        here, there = (_sections(functools.reduce(rehearse.merge, settings), files) for settings in parts)
+        for section in READS[method]:
+            assert here[section] == there[section], (method, section)
+        assert [here["student"][k] for k in ("pseudo", "warm_up")] == [
+            there["student"][k] for k in ("pseudo", "warm_up")
+        ]
+
+
+def _sections(settings: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in settings.items() if name in Config.model_fields}
+    return Config.model_validate(known | {"data": {**files, "units": 5000}, "privacy": {"corpus": "c"}}).model_dump()

@@ -3,14 +3,22 @@
 Light to import: no model, no trainer. The charge itself is checked again, exactly, by the ledger.
 """
 
+from fractions import Fraction
+
 from hearsay.accounting import identity
+from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
+from hearsay.baselines.settings import Baseline
 from hearsay.config import Budgeted, Config
 from hearsay.errors import BudgetError
 
 NO_SAMPLES = (
     "the ledger of {corpus!r} has no committed rounds of sampled updates for this run: they are committed once, before "
     "the first answer, and a sample cannot be paid for later; set updates.sample to 1 (every unit in every round)"
+)
+NO_STEPS = (
+    "the ledger of {corpus!r} did not commit to {steps} steps of about {batch} units before its first answer, or has "
+    "spent them, and a Poisson sample cannot be paid for later; {way_out}"
 )
 CRUMB = 0.01  # of a budget: less than this, left over by rounding, teaches nothing
 
@@ -32,13 +40,36 @@ def left(config: Budgeted) -> tuple[float | None, str | None]:
 
 
 def check(config: Budgeted, ledger: Ledger, run_id: str) -> None:
-    """All that can be told from public settings and the ledger. A baseline's cost is looked at where it is charged."""
+    """All that can be told from public settings and the ledger."""
     check_promise(config, ledger)
     if not isinstance(config, Config):
         check_left(config, ledger, run_id)
     elif config.baseline is None:
         check_left(config, ledger, run_id, all_committed=config.all_committed)
         check_samples(config, ledger, run_id)
+    elif config.baseline.noisy and not ledger.charges(run_id):  # what is charged is charged whole, and before
+        if config.baseline.batch == config.data.units and ledger.budget.filter == "gaussian":
+            check_left(config, ledger, run_id)
+        elif ledger.budget.filter == "gaussian":
+            committed_steps(config.baseline, config.data.units, ledger)
+
+
+def committed_steps(baseline: Baseline, units: int, ledger: Ledger) -> SubsampledGaussian:
+    """What the first row committed to for steps like these, if nobody has drawn on it yet."""
+    rate = Fraction(baseline.batch, units)
+    for event in ledger.budget.schedule[ledger.account().scheduled :]:
+        if isinstance(event, SubsampledGaussian) and (event.rate, event.steps) == (rate, baseline.steps):
+            return event
+    left = ledger.budget.left(ledger.account().spent)
+    way_out = (
+        "set baseline.batch to data.units (every unit in every step), or keep the corpus's ledger for the method that "
+        "began it"
+        if left >= CRUMB
+        else f"{left:.1%} of its budget is left: no further run can ask about this corpus"
+    )
+    raise BudgetError(
+        NO_STEPS.format(corpus=ledger.corpus_name, steps=baseline.steps, batch=baseline.batch, way_out=way_out)
+    )
 
 
 def check_promise(config: Budgeted, ledger: Ledger) -> None:

@@ -108,12 +108,16 @@ class Config(Section):
             raise ValueError("baseline.method blacklist replaces secrets; name a file of them in privacy.secrets")
 
     def plan_request(self) -> plan.Request:
-        """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling."""
+        """The plan's question, in public settings only. A clip still to be rehearsed is planned at its ceiling; steps
+        of DP-SGD are updates like others, of both halves of an adapter.
+        """
+        noisy = self.baseline if self.baseline is not None and self.baseline.noisy else None
+        width = dimensions.of_outputs if noisy is None else dimensions.of_adapters
         return plan.Request(
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
             unit=self.privacy.unit,
-            recipe=self.ask.recipe,
+            recipe="updates" if noisy else self.ask.recipe,
             teachers=self.teachers.count,
             queries=self.ask.questions * self.ask.rounds,
             units=self.data.units,
@@ -121,11 +125,11 @@ class Config(Section):
             clip=self.ask.clip if isinstance(self.ask.clip, float) else None,
             candidates=self.ask.candidates,
             noise=self.ask.noise,
-            rounds=self.updates.rounds,
-            sample=self.updates.sample,
+            rounds=noisy.steps if noisy else self.updates.rounds,
+            sample=noisy.batch / self.data.units if noisy else self.updates.sample,
             share=self.updates.share,
             spend=self.privacy.spend,
-            dimensions=dimensions.of_outputs(self.model, self.adapter.rank, self.adapter.blocks),
+            dimensions=width(self.model, self.adapter.rank, self.adapter.blocks),
         )
 
 

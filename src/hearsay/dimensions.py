@@ -8,6 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from hearsay.errors import ConfigError
+
 UNKNOWN = {"n_embd": 768, "n_layer": 12}
 
 
@@ -16,7 +18,21 @@ def of_outputs(model: str, rank: int, blocks: int) -> int:
     return rank * min(blocks, _layers(body)) * _outputs_of_a_block(body)
 
 
+def of_adapters(model: str, rank: int, blocks: int) -> int:
+    """Both halves: what DP-SGD moves."""
+    body = _settings(model)
+    return rank * min(blocks, _layers(body)) * (_outputs_of_a_block(body) + _inputs_of_a_block(body))
+
+
+def missing_folder(model: str) -> str | None:
+    """What to say of a model that can only be a folder, and is none."""
+    written = Path(model).is_absolute() or model.startswith((".", "~")) or model.count("/") > 1
+    return f"no folder {model}; name a folder, a hub id or embedded" if written and not Path(model).is_dir() else None
+
+
 def _settings(model: str) -> dict[str, Any]:
+    if fault := missing_folder(model):
+        raise ConfigError(fault)
     if model == "embedded":
         text = resources.files("hearsay.demo").joinpath("base", "config.json").read_text()
     else:
@@ -39,3 +55,13 @@ def _outputs_of_a_block(body: dict[str, Any]) -> int:
     head = int(body.get("head_dim") or width // heads)
     keys = head * int(body.get("num_key_value_heads") or heads)
     return heads * head + 2 * keys + width + 2 * int(body["intermediate_size"]) + width
+
+
+def _inputs_of_a_block(body: dict[str, Any]) -> int:
+    """Widths of what these layers take."""
+    if "n_embd" in body:
+        width = int(body["n_embd"])
+        return 3 * width + (body.get("n_inner") or 4 * width)
+    width, heads = int(body["hidden_size"]), int(body["num_attention_heads"])
+    mixed = heads * int(body.get("head_dim") or width // heads)
+    return 5 * width + mixed + int(body["intermediate_size"])

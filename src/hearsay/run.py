@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from hearsay.accounting import identity
+from hearsay.accounting import chain, identity
 from hearsay.disk import write_text
 from hearsay.errors import BadInput, ConfigError
 
@@ -96,6 +96,8 @@ def begin(folder: Path, config_text: str, ledger: Path, home: Path | None = None
     `home` is where the secret lives that names units and corpus; the usual place if left out.
     """
     if (folder / "run.json").exists():
+        if _settled((folder / "config.yaml").read_text()) != _settled(config_text) and _untouched(folder):
+            return _lay_out(folder, config_text, ledger, home or identity.home())
         return _take_up(folder, config_text, ledger)
     existed = folder.exists()
     try:
@@ -174,6 +176,13 @@ def worker(folder: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return None
+
+
+def _untouched(folder: Path) -> bool:
+    """Of a run that was refused before it read or asked anything, new settings may take the place."""
+    rooms = (folder / name for name in ("private", "internal", "release"))
+    left = any(path.is_file() for room in rooms for path in room.rglob("*"))
+    return not left and chain.read_head(folder) is None and not (folder / RECEIPT).exists() and worker(folder) is None
 
 
 def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:

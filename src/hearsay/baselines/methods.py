@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load
 from torch import Tensor
 
+from hearsay import admission
 from hearsay.accounting import budget, sampled
 from hearsay.accounting.costs import UNIT
 from hearsay.accounting.events import SubsampledGaussian
@@ -25,7 +26,7 @@ from hearsay.baselines.settings import Baseline
 from hearsay.baselines.unprotected import Training, private_adapter
 from hearsay.config import Config
 from hearsay.disk import write_text
-from hearsay.errors import BudgetError, LedgerError
+from hearsay.errors import LedgerError
 from hearsay.public.cards import release_student
 from hearsay.release.results import release_once
 from hearsay.stages import Progress, save_tensor
@@ -106,16 +107,9 @@ def _event(ledger: Ledger, config: Config) -> SubsampledGaussian:
     if rate == 1 and allowed.filter == "gaussian":  # of the whole budget, whatever is left: the ledger refuses
         whole = budget.make(allowed.epsilon, allowed.delta).capacity
         return sampled.full_for(whole * Fraction(config.privacy.spend) - 4 * UNIT, steps)
-    for event in allowed.schedule[ledger.account().scheduled :]:
-        if isinstance(event, SubsampledGaussian) and (event.rate, event.steps) == (rate, steps):
-            return event
     if allowed.filter == "renyi":
         return schedule(config)[0]
-    raise BudgetError(
-        f"the ledger of {ledger.corpus_name!r} did not commit to {steps} steps of {chosen(config).batch} units before "
-        "its first answer, or has spent them, and a Poisson sample cannot be paid for later; set baseline.batch to "
-        "data.units (every unit in every step), or keep the corpus's ledger for the method that began it"
-    )
+    return admission.committed_steps(chosen(config), config.data.units, ledger)
 
 
 def _learner(work: "Work", settings: Baseline, start: Tensor) -> Any:

@@ -51,15 +51,19 @@ def plan(
         settings = load(config)
         base = settings.plan_request()
     made = plans.make(dataclasses.replace(base, **flags))
+    baseline = settings.baseline if settings else None
+    if baseline is not None and not baseline.noisy:
+        warn(f"baseline {baseline.method} costs nothing of the budget; the plan is that of {made.recipe} without it")
     for warning in made.warnings:
         warn(warning)
     cost = _cost(settings, config, flags)
     left, refused = admission.left(settings) if settings else (None, None)
     if as_json:
         told = {key: value for key, value in cost.items() if key != "said"}
-        print_json(made.to_json() | told | {"budget_left": left, "refused": refused})
+        own = {"baseline": baseline.method if baseline else None}
+        print_json(made.to_json() | told | own | {"budget_left": left, "refused": refused})
     else:
-        _show(made)
+        _show(made, f"steps of {baseline.method}" if baseline is not None and baseline.noisy else "rounds of updates")
         print(f"{'time':>17}  {cost['said']}")
         _show_left(left, refused)
 
@@ -115,7 +119,7 @@ def _plan_corpus(config: Path, as_json: bool) -> None:
         _show_left(left, refused)
 
 
-def _show(made: Any) -> None:
+def _show(made: Any, rounds: str) -> None:
     rows = [
         (
             "guarantee",
@@ -123,16 +127,12 @@ def _show(made: Any) -> None:
             + (f"; this run spends {made.spend:.1%} of it" if made.spend < 1 else ""),
         ),
         ("neighbours", made.adjacency),
-        ("questions", _asked(made)),
+        ("questions", _asked(made, rounds)),
         ("sensitivity", f"{made.sensitivity:.4g} per question"),
         ("noise", f"{made.noise_std_sum:.4g} on the sum, {made.noise_std_mean:.4g} on the mean"),
         ("effective tokens", f"{made.effective_tokens:,.0f}"),
         *([] if made.recipe == "updates" else [("sentences", _per_teacher(made))]),
-        *(
-            [("noise over clip", f"{made.noise_over_clip:.3f} over all rounds of updates")]
-            if made.noise_over_clip
-            else []
-        ),
+        *([("noise over clip", f"{made.noise_over_clip:.3f} over all {rounds}")] if made.noise_over_clip else []),
         ("feasible", f"{'yes' if made.feasible else 'NO'}: {made.why}"),
         ("suits", made.suits),
     ]
@@ -140,9 +140,9 @@ def _show(made: Any) -> None:
         print(f"{name:>17}  {text}")
 
 
-def _asked(made: Any) -> str:
+def _asked(made: Any, rounds: str) -> str:
     if made.recipe == "updates":
-        return f"{made.queries:,} rounds of updates from {made.units:,} units, {made.noise} noise"
+        return f"{made.queries:,} {rounds} from {made.units:,} units, {made.noise} noise"
     return f"{made.queries:,} to {made.teachers:,} teachers, recipe {made.recipe}, {made.noise} noise"
 
 

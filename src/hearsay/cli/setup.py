@@ -11,6 +11,7 @@ from typing import Any
 
 from hearsay.config import Config, commented_yaml, load, load_as, task_of
 from hearsay.config_augment import AugmentConfig
+from hearsay.dimensions import missing_folder
 from hearsay.disk import write_text
 from hearsay.errors import BadInput, ConfigError, HearsayError
 from hearsay.run import installed
@@ -112,8 +113,8 @@ def _model(name: str) -> Check:
     if folder.is_dir():
         good = (folder / "config.json").is_file()
         return Check("model", good, name if good else f"{name} has no config.json; name a folder with a saved model")
-    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        return Check("model", False, f"no folder {name}; name a folder, a hub id or embedded")
+    if fault := missing_folder(name):
+        return Check("model", False, fault)
     return Check("model", True, f"{name}, from the hub or its cache: not looked at before the run")
 
 
@@ -165,6 +166,9 @@ def _plan(config: Config | AugmentConfig) -> Check:
             made = plan.make(config.plan_request())
     except HearsayError as error:
         return Check("plan", False, str(error))
+    own = None if isinstance(config, AugmentConfig) else config.baseline
+    if own is not None:  # whatever is expected of it, it is carried out: references are there to be compared with
+        return Check("plan", True, f"baseline {own.method}: {made.why if own.noisy else 'costs nothing of the budget'}")
     return Check("plan", made.feasible, made.why)
 
 

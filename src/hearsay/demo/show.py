@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "privacy": {"epsilon": 3.0, "delta": 1.0e-6, "unit": "user", "corpus": "kestrel-air"},
     "adapter": {"rank": 16, "blocks": 2},
     "updates": {
-        "rounds": 58, "sample": 0.0196, "rows": 2, "pages": 2, "clip": 0.5, "learning_rate": 0.012, "average": 0.05,
+        "rounds": 56, "sample": 0.0392, "rows": 1, "pages": 4, "clip": 0.5, "learning_rate": 0.012, "average": 0.05,
         "vocabulary": 2560,
     },
     "teachers": {"count": 1000, "epochs": 0.8, "learning_rate": 1.0e-2, "row_tokens": 64, "rows": 1},
@@ -76,7 +76,7 @@ def demo_settings(files: CorpusFiles, seed: int, settings: dict[str, Any] | None
     body: dict[str, Any] = json.loads(json.dumps(settings or SETTINGS))
     body["data"] |= {name: str(getattr(files, name).resolve()) for name in ("private", "public", "holdout")}
     body["privacy"] |= {"secrets": str(files.secrets.resolve())}
-    body["compute"] = {"device": "cpu", "block": 32, "seed": seed, **body.get("compute", {})}
+    body["compute"] = {"device": "cpu", "block": 64, "seed": seed, **body.get("compute", {})}
     return body
 
 
