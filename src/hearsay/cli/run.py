@@ -197,7 +197,8 @@ def _table(found: dict[str, Any]) -> None:
             table.add_row(f"student by {name}", f"{scores['ppl']:.1f}", *"-----")
     Console().print(table)
     if found.get("gap_closed") is not None:
-        print(f"share of the gap closed from the better public model to the private one: {found['gap_closed']:.2f}")
+        gap = round(found["gap_closed"], 2) + 0.0  # no minus before a nought
+        print(f"share of the gap closed from the better public model to the private one: {gap:.2f}")
 
 
 def _summary(here: Any, as_json: bool, found: dict[str, Any]) -> None:

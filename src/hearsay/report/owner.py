@@ -23,6 +23,7 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
     measured = read(run.internal / "evaluation.json")
     models = {name: body for name, body in measured.items() if isinstance(body, dict) and "ppl" in body}
     gap = measured.get("gap_closed")
+    gap = gap if gap is None else round(gap, 2) + 0.0  # no minus before a nought
     spent = pieces(run, ledger)
     return {
         "name": run_name(run.folder),
