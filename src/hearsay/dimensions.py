@@ -27,7 +27,9 @@ def of_adapters(model: str, rank: int, blocks: int) -> int:
 def missing_folder(model: str) -> str | None:
     """What to say of a model that can only be a folder, and is none."""
     written = Path(model).is_absolute() or model.startswith((".", "~")) or model.count("/") > 1
-    return f"no folder {model}; name a folder, a hub id or embedded" if written and not Path(model).is_dir() else None
+    if not written or Path(model).is_dir():
+        return None
+    return f"got model {model}, which is no folder; need a model folder, a hub id, or embedded"
 
 
 def _settings(model: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as quiet
 
 from hearsay import decoding
+from hearsay.dimensions import missing_folder
 from hearsay.errors import ModelError
 from hearsay.split import fuse_activations
 from hearsay.vocabulary import token_losses
@@ -67,8 +68,8 @@ def _locate(source: str) -> tuple[str, bool]:
         return str(folder), True
     if Path(source).is_dir():
         return source, True
-    if Path(source).is_absolute() or source.startswith(("./", "../", "~")):
-        raise ModelError(f"got model {source}, which is no folder; need a model folder, a hub id, or embedded")
+    if fault := missing_folder(source):
+        raise ModelError(fault)
     return source, False
 
 
