@@ -43,6 +43,40 @@ def _curves(results: dict[str, Any]) -> str:
         return look.svg(figure, results["study"])
 
 
+def gaps(tables: dict[str, Cells], methods: dict[str, str]) -> str:
+    """Several corpora at once: how much of its gap each method closes, full marks at epsilon 3, open ones at 1.
+
+    `methods` names the rows. What lies left of the axis (a student worse than the public model) is told at its edge.
+    """
+    names, height = list(methods), 0.42
+    with look.canvas(height * len(names) * len(tables) / 2 + 1.4) as (figure, first):
+        first.remove()
+        panels = figure.subplots(1, len(tables), sharey=True)
+        for axes, (title, cells) in zip(panels, tables.items(), strict=True):
+            axes.set_title(title)
+            axes.set_xlim(-0.04, 0.8)
+            axes.axvline(0, color=MUTED, linewidth=0.7)
+            axes.set_yticks(range(len(names)), [methods[name] for name in reversed(names)], color=INK)
+            axes.tick_params(axis="y", length=0)
+            axes.set_xlabel("share of the gap closed")
+            for place, name in enumerate(reversed(names)):
+                for epsilon, lift in ((3, 0.13), (1, -0.13)):
+                    _gap(axes, estimate(values(cells[f"{name} at {epsilon}"], "gap_closed")), place + lift, epsilon)
+        return look.svg(figure, "gaps")
+
+
+def _gap(axes: Any, found: Estimate, place: float, epsilon: int) -> None:
+    color = ACCENT if epsilon == 3 else INK
+    if found.mean < 0:
+        text = f"‹ {found.mean:.2f} at epsilon {epsilon}: worse than public"
+        axes.annotate(text, (0, place), xytext=(4, -3), textcoords="offset points", fontsize=8, color=WARN)
+        return
+    axes.plot([found.mean - _half(found), found.mean + _half(found)], [place] * 2, color=color, linewidth=1.4)
+    axes.plot([found.mean], [place], "o", color=color, markerfacecolor=color if epsilon == 3 else PAPER, markersize=6)
+    axes.annotate(f"{found.mean:.2f}", (found.mean + _half(found), place), xytext=(7, -3),
+                  textcoords="offset points", fontsize=8, color=color)  # fmt: skip
+
+
 def _x(cell: dict[str, dict[str, Any]]) -> float | None:
     return next(iter(cell.values())).get("x")
 

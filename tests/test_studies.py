@@ -30,7 +30,7 @@ from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import agenda, cells, intervals, panel, phrases, study, writing  # noqa: E402
+from studies import again, agenda, cells, intervals, panel, phrases, study, writing  # noqa: E402
 
 BODIES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "studies").glob("*.yaml"))}
 ABOUT = {name: body for name, body in BODIES.items() if "about" in body}
@@ -262,3 +262,17 @@ def test_a_cell_that_the_product_carries_out_is_told_from_one_that_asks_a_panel(
     assert {name: cells.kind(body) for name, body in kinds.items()} == {
         "seqpate": "answers", "rounds": "product", "updates": "updates", "ghost": "product", "private": "reference",
     }  # fmt: skip
+
+
+def test_a_study_made_again_is_told_from_one_that_comes_out_otherwise() -> None:
+    def made(ppl: list[float], start: float = 90.0) -> dict[str, Any]:
+        cells = {name: {str(at): {"ppl": one} for at, one in enumerate(found)}
+                 for name, found in {"student": ppl, "public": [start] * 3, "once": ppl[:1]}.items()}  # fmt: skip
+        return {"study": "table-1", "corpus": "airline", "body": {}, "cells": cells}
+
+    recorded = made([50.0, 51.0, 49.5])
+    found = again.beside(recorded, made([49.8, 50.9, 50.4]))
+    assert [one["cell"] for one in found] == ["student", "public"] and not again.surprising(found)
+    assert again.said(found).startswith("2 of 2 cells came back") and "again 50.4" in again.told(found[0])
+    worse = again.beside(recorded, made([60.0, 61.0, 59.5], start=90.2))
+    assert all(one["p"] < again.CHANCE for one in worse) and again.surprising(worse)
