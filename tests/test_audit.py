@@ -24,7 +24,8 @@ from hearsay.private.training import TrainingShape
 from hearsay.reading import Columns
 
 # Scores by run.py of github.com/zjysteven/mink-plus-plus (commit 62281ab), the authors' own code, run on the embedded
-# base model with the start token in front of each text; shares of .2.
+# base model with the start token in front of each text; shares of .2. In float32, which for the last text differs by 1e-4
+# between processors (and from float64).
 TEXTS = [
     "i would like to change my flight to lisbon on friday please, the fare is 120 euros",
     "Thank you for waiting! your seat is 14C near the window.",
@@ -42,7 +43,7 @@ def test_scores_are_those_of_a_public_implementation() -> None:
     rows = membership.row_scores(lm, models.encode(lm, TEXTS, 100))
     found = membership.from_rows(rows, rows, TEXTS)
     for name, wanted in PUBLISHED.items():
-        assert found[name] == pytest.approx(wanted, rel=2e-6), name
+        assert found[name] == pytest.approx(wanted, rel=3e-4), name
     assert not found["calibrated"].any()
 
 
