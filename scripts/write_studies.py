@@ -78,9 +78,7 @@ It is not so everywhere: on simulated customers, with the embedded model and the
 stands at {opacus_airline} and updates at {updates_airline} ({behind_airline} in ln perplexity), both with adapters
 of rank 4. Updates move only the outer half of an adapter: with rank 16 they stand at {larger_updates}, DP-SGD at
 {larger_opacus} (study `ranks`; seen on the figures' own text, by one seed). There every method was rehearsed alike:
-six trials each on other simulated customers (`rehearse-airline`, below). What they chose stands at {rehearsed} (study
-`rehearsed`, same customers and epsilon as above): in ln perplexity to updates, mixed {rehearsed_mixed}, DP-SGD
-{rehearsed_opacus}, hellinger {rehearsed_hellinger}, seqpate {rehearsed_seqpate}.
+six trials each on other simulated customers (`rehearse-airline`, below). {rehearsed}
 
 At epsilon 1 updates lead on real text again: they closed {dialogues_at_1} and {speakers_at_1}, DP-SGD
 {opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1}). There the answers of
@@ -96,6 +94,8 @@ answers at epsilon 3, 1 and 0.1 on both corpora {harmed} ended 2% or more above 
 small gain ({cost_seqpate} at 3). In all {turned_down} cautious runs of `mixed` at epsilon 1 the answers were turned
 down, so it stands where its part of the updates ended ({left_mixed} and {left_mixed_speakers} to updates alone).
 """
+REHEARSED = """What they chose stands at {shown} (study `rehearsed`, same customers and epsilon as above): in ln
+perplexity to updates, mixed {mixed}, DP-SGD {opacus}, hellinger {hellinger}, seqpate {seqpate}."""
 AGAIN = """These were made a second time from nothing, with other noise and other partition keys, by the command
 above, and compared by `python studies/again.py`:"""
 HEAD = """# Studies
@@ -190,9 +190,11 @@ def _methods() -> dict[str, str]:
 def _alike() -> dict[str, str]:
     """Of the study in which every method had as many trials as every other."""
     cells = _cells("rehearsed-airline")
+    if not cells:
+        return {"rehearsed": "What they chose was not measured on the customers of the tables yet."}
     shown = [f"{_ppl(cells, name):.1f} ({name}, {_closed(cells, name)} of the gap)" for name in ALIKE]
-    gaps = {f"rehearsed_{key}": _gap(cells, name, "updates", 3) for name, key in ALIKE.items() if key}
-    return gaps | {"rehearsed": ", ".join(shown)}
+    gaps = {key: _gap(cells, name, "updates", 3) for name, key in ALIKE.items() if key}
+    return {"rehearsed": REHEARSED.format(shown=", ".join(shown), **gaps)}
 
 
 def _speeches() -> dict[str, str]:
