@@ -24,8 +24,8 @@ from hearsay.private.training import TrainingShape
 from hearsay.reading import Columns
 
 # Scores by run.py of github.com/zjysteven/mink-plus-plus (commit 62281ab), the authors' own code, run on the embedded
-# base model with the start token in front of each text; shares of .2. In float32, which for the last text differs by 1e-4
-# between processors (and from float64).
+# base model with the start token in front of each text; shares of .2. In float32, which for the last text
+# differs by 1e-4 between processors (and from float64).
 TEXTS = [
     "i would like to change my flight to lisbon on friday please, the fare is 120 euros",
     "Thank you for waiting! your seat is 14C near the window.",
