@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,17 @@ def _parliament(data: Path, out: Path, part: str) -> dict[str, Any]:
     if part == "public":
         rows = [row for row in rows if parts[row["user"]] == "public"]
         parts = _tenths({row["user"] for row in rows})
-    names = sorted({row["name"] for row in rows if parts[row["user"]] == "private" and row.get("name")})
+    names = sorted({surname(row["name"]) for row in rows if parts[row["user"]] == "private" and row.get("name")})
     out.mkdir(parents=True, exist_ok=True)
     (out / "secrets.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     return _laid_out(rows, parts, out) | {"mean_tokens": 29, "cap": 300} | _per_unit(parts, 241)
+
+
+def surname(name: str) -> str:
+    """As speeches say it: Anna MÜLLER-MAY is "Müller-May" there, Ann McNALLY "McNally"; first names hardly occur."""
+    capitals = [word for word in name.split() if len(word) > 1 and word[-2:].isupper()]
+    found = [re.sub(r"^(Ma?c)?(.*)", lambda part: (part[1] or "") + part[2].title(), word) for word in capitals]
+    return " ".join(found) or name
 
 
 def _tenths(users: set[str]) -> dict[str, str]:

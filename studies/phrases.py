@@ -14,6 +14,7 @@ from studies.panel import Panel
 
 from hearsay import measure
 from hearsay.accounting import gaussian
+from hearsay.errors import BadInput
 from hearsay.evaluate.phrases import reach, shards
 from hearsay.private.shards import Partition
 
@@ -27,6 +28,8 @@ def measured(panel: Panel) -> dict[str, Any]:
     reached = Counter(n for n in reach(work.lm, shards(work.partition), listed).values() if n)
     sentences = ([row] for shard in shards(work.partition) for row in shard)  # counted where a record is the unit
     written = Counter(n for n in reach(work.lm, sentences, listed).values() if n)
+    if not reached:
+        raise BadInput(f"got {len(listed)} phrases of which none is in the text; need a list that speaks of it")
     delta = work.config.privacy.delta
     return {
         "phrases": sum(reached.values()),

@@ -30,7 +30,7 @@ from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import again, agenda, cells, intervals, panel, phrases, study, writing  # noqa: E402
+from studies import again, agenda, cells, corpora, intervals, panel, phrases, study, writing  # noqa: E402
 
 BODIES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "studies").glob("*.yaml"))}
 ABOUT = {name: body for name, body in BODIES.items() if "about" in body}
@@ -139,6 +139,14 @@ def test_a_user_is_in_one_shard_and_phrases_are_counted(out: Path) -> None:
     assert found["shards_of_a_user"] == 1 and sum(found["reached"].values()) == found["phrases"] > 10
     for one in (*found["by_teachers"].values(), *found["by_times"].values()):
         assert one["least"] <= one["average"] * (1 + 1e-9) and one["most"] >= one["linear_most"] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Anna MÜLLER-MAY", "Müller-May"), ("Ann McNALLY", "McNally"), ("Bea POLI BORTONE", "Poli Bortone"), ("Cy", "Cy")],
+)
+def test_speakers_are_looked_for_by_the_names_that_speeches_say(name: str, said: str) -> None:
+    assert corpora.surname(name) == said
 
 
 def test_the_papers_largest_phrase_epsilon() -> None:
