@@ -282,7 +282,7 @@ def test_a_student_that_did_not_move_says_so_wherever_it_is_told_of(
     desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caution: int
 ) -> None:
     """Whoever has no hold-out would take it for a student that had learnt something."""
-    out, ask = tmp_path / "run", SETTINGS["ask"] | ({} if caution else {"holdout": 0})  # without one, every step counts
+    out, ask = tmp_path / "run", SETTINGS["ask"] | {"holdout": 0.4 if caution else 0}  # without one, every step counts
     config = variant(desk, ask=ask, student={"caution": caution})
     assert hearsay("run", config, "--out", out, "--anyway") == 0
     told = [capsys.readouterr().out, (out / "internal" / "report.html").read_text()]
@@ -290,6 +290,16 @@ def test_a_student_that_did_not_move_says_so_wherever_it_is_told_of(
     for text in told:
         assert ("Nothing was learnt" in text) == bool(caution)
         assert ("as its warm-up had left it" in text) == bool(caution)
+
+
+def test_answers_that_could_not_move_the_student_are_not_asked_for(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of too few held-out answers nobody can tell a gain from noise: the whole budget would be spent in vain."""
+    out, ask = tmp_path / "run", {**SETTINGS["ask"], "questions": 400, "sentences": 2}
+    config = variant(desk, ask=ask, student={"caution": 2})
+    _refused(capsys, 2, "run", config, "--out", out, "--anyway", says="Nothing was asked or charged")
+    assert not Ledger.open(runs.open_run(out).ledger).charges()
 
 
 # Bad input
@@ -313,7 +323,9 @@ def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys:
     long = variant(desk, data={**data, "prefix_tokens": 30})
     _refused(capsys, 2, "run", long, "--out", out, "--anyway", says="prefix < min <= max")
     blind = variant(desk, ask={**SETTINGS["ask"], "holdout": 0}, student={"caution": 2})
-    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="ask.holdout 0")
+    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="hold out 0 answers")
+    blind = variant(desk, ask={**SETTINGS["ask"], "questions": 150}, student={"caution": 2})
+    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="hold out 15 answers; need 20")
     (desk / "words.jsonl").write_text('{"user": "a", "text": "hi"}\n')
     short = variant(desk, data={**data, "private": "words.jsonl"})
     _refused(capsys, 2, "run", short, "--out", tmp_path / "s", "--anyway", says="min_tokens")

@@ -176,6 +176,12 @@ def test_a_student_moves_only_where_held_out_answers_favour_it_clearly(
     assert (not torch.equal(learner.flat, before)) == moves
 
 
+def test_the_last_step_counts_like_every_other(learner: Adapted, posed: Questions, tiny_gpt2: LanguageModel) -> None:
+    before = learner.flat.detach().clone()
+    gains = distil(learner, Answered(posed, taught_by_another(posed, tiny_gpt2)), 0, Lesson(1, 8, 5e-3, 0, "hellinger"))
+    assert len(gains) == 2 and gains[1] > 0 and not torch.equal(learner.flat, before)
+
+
 def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
     """Answers that hold no information: the held-out block must keep the student close to where it started."""
     start = _roots(learner, posed)
@@ -186,7 +192,8 @@ def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
 
 def test_a_gain_is_judged_by_its_own_standard_error() -> None:
     assert gained(torch.tensor([1.0, 3.0] * 20)) == (2.0, pytest.approx(math.sqrt(1 / 39)))
-    assert gained(torch.tensor([5.0, 6.0])) == (5.5, math.inf)
+    assert gained(torch.arange(19.0)) == (9.0, math.inf)  # too few to know their error
+    assert gained(torch.arange(20.0)) == (9.5, pytest.approx(math.sqrt(35 / 20)))
     assert gained(torch.zeros(0)) == (0.0, math.inf)
 
 

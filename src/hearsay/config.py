@@ -12,7 +12,19 @@ from hearsay import dimensions
 from hearsay.accounting import plan, sampled
 from hearsay.baselines.settings import Baseline
 from hearsay.errors import ConfigError
-from hearsay.sections import Adapter, Ask, Compute, Data, Privacy, Section, Student, Teachers, Updates, check_apart
+from hearsay.sections import (
+    JUDGES,
+    Adapter,
+    Ask,
+    Compute,
+    Data,
+    Privacy,
+    Section,
+    Student,
+    Teachers,
+    Updates,
+    check_apart,
+)
 
 FILES = ("private", "public", "holdout", "files")  # settings that name files
 MODELS = ("model", "encoder")  # settings that may name a folder
@@ -42,10 +54,12 @@ class Config(Section):
                 f"data.max_tokens {self.data.max_tokens} does not fit rows of {self.teachers.row_tokens} tokens with "
                 "the start token; raise teachers.row_tokens or lower data.max_tokens"
             )
-        if self.baseline is None and self.rounds_of_answers and not self.ask.holdout and self.student.caution:
+        judges = round(self.ask.questions * self.ask.holdout)
+        if self.baseline is None and self.rounds_of_answers and judges < JUDGES and self.student.caution:
             raise ValueError(
-                "ask.holdout 0 leaves no answers that could favour a step; keep some, or take every step as it comes "
-                "with student.caution: 0"
+                f"ask.questions {self.ask.questions} and ask.holdout {self.ask.holdout:g} hold out {judges} answers; "
+                f"need {JUDGES} to tell whether they favour a step. Raise either, or take steps as they come with "
+                "student.caution: 0"
             )
         if self.baseline is not None:
             self._fits(self.baseline)

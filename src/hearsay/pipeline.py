@@ -17,6 +17,7 @@ from hearsay.accounting import identity
 from hearsay.adapter_files import merged
 from hearsay.baselines import methods as baselines
 from hearsay.config import Config
+from hearsay.errors import BadInput
 from hearsay.lm import end_id, start_id
 from hearsay.private import engines
 from hearsay.private.store import AdapterStore
@@ -27,6 +28,7 @@ from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
 from hearsay.run import Run
+from hearsay.sections import JUDGES
 from hearsay.stacked import Adapted
 from hearsay.updating import moved
 from hearsay.work import Watcher, Work, completed, engine_for, prepare, pseudo_sentences
@@ -59,11 +61,25 @@ def carry_out(work: Work, student: Tensor) -> None:
     stayed = []
     for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
+        if config.student.caution and questions.held_out.sum() < JUDGES:  # all of a round's budget would buy nothing
+            _refuse_first(work, questions)
+            stayed.append(number + 1)
+            continue
         teachers = train_teachers(work, student, number)
         answered = answers(work, questions, teachers, student, number)
         before, student = student, taught(work, student, answered, number)
         stayed += [number + 1] if before.equal(student) else []
     release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config, stayed)
+
+
+def _refuse_first(work: Work, questions: Questions) -> None:
+    """Before anything was paid. Later, what a run has paid for is worth more than the rounds it goes without."""
+    if not work.ledger.charges(work.run.id):
+        raise BadInput(
+            f"the student's sentences offer {len(questions)} positions to ask about, {questions.held_out.sum()} "
+            f"of them to hold out; need {JUDGES} to tell whether answers favour a step. Nothing was asked or charged. "
+            "Raise ask.sentences or ask.holdout, lower ask.rank_threshold, or set student.caution: 0"
+        )
 
 
 def warmed_up(work: Work) -> Tensor:

@@ -13,6 +13,9 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
+JUDGES = 20  # held-out answers, at least: of fewer, pure noise passes for a clear gain too often
+
+
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

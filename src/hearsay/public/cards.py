@@ -65,7 +65,7 @@ def _stayed(config: Config, rounds: Sequence[int]) -> str:
     return (
         f"Nothing was learnt from {which}: those held out favour no step clearly (student.caution "
         f"{config.student.caution:g}), so the student stayed {start}. The noise may be too large, the teachers "
-        "too weak, or too few answers held out."
+        "too weak, or its sentences offered too few positions to ask about (then none were asked)."
     )
 
 

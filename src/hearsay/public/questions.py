@@ -104,7 +104,7 @@ def pose(student: Adapted, sentences: list[Tokens], start: int | None, end: int,
         valid=valid,
         tail=tail,
         tail_weight=weight,
-        held_out=torch.rand(len(places), generator=stream) < choice.holdout,
+        held_out=torch.randperm(len(places), generator=stream) < round(choice.holdout * len(places)),
     )
 
 

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from hearsay.public.questions import Questions, lay_out
+from hearsay.sections import JUDGES
 from hearsay.stacked import Adapted
 
 Tokens = list[int]
 Progress = Callable[[int, int], None]
 CHECKS = 12  # how often the held-out block is looked at
-ENOUGH = 20  # held-out questions: of fewer, pure noise passes for a clear gain too often
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,13 @@ def warm_up(student: Adapted, sentences: list[Tokens], start: int | None, end: i
             progress: Progress | None = None) -> None:  # fmt: skip
     """Ordinary language modelling on pseudo sentences."""
     rows, lengths, targets = lay_out(sentences, start, end)
-    for batch in _steps(student, len(rows), lesson, progress):
+
+    def loss(batch: Tensor) -> Tensor:
         trunk = student.top.trunk(rows[batch].to(student.flat.device))
-        loss = token_loss(student, student.top.hidden(_worn(student, trunk)), lengths[batch], targets[batch])
-        loss.backward()
+        return token_loss(student, student.top.hidden(_worn(student, trunk)), lengths[batch], targets[batch])
+
+    for _ in _steps(student, len(rows), lesson, loss, progress):
+        pass
 
 
 def distil(student: Adapted, answered: Answered, end: int, lesson: Lesson,
@@ -65,8 +68,7 @@ def distil(student: Adapted, answered: Answered, end: int, lesson: Lesson,
     before, best = data.held_out_losses(student), student.flat.detach().clone()
     gains, most = [0.0], 0.0
     every = max(1, lesson.steps // CHECKS)
-    for step, batch in enumerate(_steps(student, len(data.trunk), lesson, progress), start=1):
-        data.loss(student, batch, lesson).backward()
+    for step in _steps(student, len(data.trunk), lesson, lambda rows: data.loss(student, rows, lesson), progress):
         if step % every == 0:
             gain, error = gained(before - data.held_out_losses(student))
             gains.append(gain)
@@ -80,7 +82,7 @@ def gained(less: Tensor) -> tuple[float, float]:
     """Mean and standard error of what held-out questions [q] say of a step against the start, pair by pair: the noise
     of their answers is in both. Of a few nobody knows the error; without any, all steps are alike.
     """
-    if len(less) < ENOUGH:
+    if len(less) < JUDGES:
         return float(less.sum()) / max(1, len(less)), math.inf
     return float(less.mean()), float(less.std()) / math.sqrt(len(less))
 
@@ -172,8 +174,9 @@ class _Prepared:
         return torch.cat(found) if found else torch.zeros(0)
 
 
-def _steps(student: Adapted, rows: int, lesson: Lesson, progress: Progress | None) -> Iterator[Tensor]:
-    """Adam over shuffled batches of row numbers; the caller differentiates, this steps. Linear warm-up and decay."""
+def _steps(student: Adapted, rows: int, lesson: Lesson, loss: Callable[[Tensor], Tensor],
+           progress: Progress | None) -> Iterator[int]:  # fmt: skip
+    """Adam on the loss of shuffled batches of rows, with linear warm-up and decay; yields how many steps are done."""
     stream = torch.Generator().manual_seed(lesson.seed)
     optimiser = torch.optim.Adam([student.flat], lr=lesson.learning_rate, betas=(0.9, 0.99))
     order = torch.zeros(0, dtype=torch.long)
@@ -183,10 +186,11 @@ def _steps(student: Adapted, rows: int, lesson: Lesson, progress: Progress | Non
         batch, order = order[: lesson.batch], order[lesson.batch :]
         optimiser.param_groups[0]["lr"] = lesson.learning_rate * min((step + 1) / 10, 1 - step / lesson.steps)
         optimiser.zero_grad()
-        yield batch
+        loss(batch).backward()
         optimiser.step()
         if progress is not None:
             progress(step + 1, lesson.steps)
+        yield step + 1
 
 
 def _worn(student: Adapted, trunk: Tensor) -> Tensor:
