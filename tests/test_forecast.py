@@ -49,7 +49,7 @@ def settings(folder: Path, **sections: Any) -> Config:
         "teachers": {"count": 40, "rows": 1},
         "ask": {"recipe": "mixed", "sentences": 8, "questions": 20, "candidates": 8, "tail": 4},
         "updates": {"rounds": 3, "sample": 0.5},
-        "student": {"pseudo": 8, "batch": 4},
+        "student": {"pseudo": 8, "batch": 4, "caution": 0},
         "compute": {"block": 4, "device": "cpu", "precision": "float32"},
     }
     for name, values in sections.items():
