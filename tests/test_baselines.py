@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from conftest import public_of_no_record
+from hearsay import admission, charging, measure, pipeline
 from hearsay import config as configs
 from hearsay import lm as models
-from hearsay import measure, pipeline
 from hearsay import run as runs
 from hearsay.accounting import budget, costs, identity, sampled, verify
 from hearsay.accounting.events import SubsampledGaussian
@@ -407,6 +407,23 @@ def test_the_ledger_refuses_what_exceeds_the_budget(
         assert hearsay("doctor", config, "--json") == 2 and "left" in capsys.readouterr().out
         assert hearsay("plan", config, "--json") == 0 and json.loads(capsys.readouterr().out)["refused"]
     assert len(Ledger.open(runs.open_run(tmp_path / "a").ledger).charges()) == 1
+
+
+def test_steps_draw_on_what_was_committed_for_steps_like_them(desk: Path, tmp_path: Path) -> None:
+    """And a run that has drawn goes on, though nothing is left for another."""
+    config = Config.model_validate(_body(desk, method="dpsgd"))
+    ledger = charging.open_ledger(config, tmp_path / "l.sqlite", schedule=methods.schedule(config))
+    (event,) = ledger.budget.schedule
+    own = methods.chosen(config)
+    assert admission.committed_steps(own, config.data.units, ledger) == event
+    for other in ({"batch": 10}, {"steps": 4}):
+        with pytest.raises(BudgetError, match="did not commit to"):
+            admission.committed_steps(own.model_copy(update=other), config.data.units, ledger)
+    ledger.register("mine", tmp_path)
+    ledger.charge("mine", "dpsgd", event, answer="0" * 64, purpose="dpsgd", folder=tmp_path, noise="opacus")
+    admission.check(config, ledger, "mine")
+    with pytest.raises(BudgetError, match="no further run"):
+        admission.check(config, ledger, "another")
 
 
 @pytest.mark.parametrize("batch", [10, ALL])

@@ -5,6 +5,7 @@ took itself for one unit a slot, where a shard holds many, would be charged half
 is run, and what stands in its ledger is compared with figures that `Bound` has no part in.
 """
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from hearsay import config as configs
 from hearsay import lm as models
@@ -27,6 +29,8 @@ from hearsay.private.labelled import collect
 from hearsay.public import space as spaces
 from hearsay.public.questions import Questions
 from hearsay.reading import Row
+from hearsay.release import aggregate
+from hearsay.release.asking import CLIP_COVERS
 from hearsay.release.door import Question
 from hearsay.release.labelled import Asker
 from test_augment import ENCODER, LABELS, corpus, played
@@ -34,7 +38,7 @@ from test_neighbouring_runs import SETTINGS
 
 SQUARE = STEPS**2
 CLIP = Fraction(1, 2)
-Moves = Callable[[int], int | Fraction]  # number of questions -> squared L2 distance, in grid steps
+Moves = Callable[[int], int]  # number of questions -> squared L2 distance, in grid steps
 
 
 def several(questions: int) -> int:
@@ -42,9 +46,9 @@ def several(questions: int) -> int:
     return 2 * questions * SQUARE
 
 
-def joint(questions: int) -> Fraction:
-    """Residuals: there and back, 2 C, with C^2 per question over all of them together."""
-    return 4 * CLIP**2 * questions * SQUARE
+def joint(questions: int, clip: Fraction = CLIP) -> int:
+    """Residuals: there and back, 2 C, with C^2 per question over all of them together, which whole steps just reach."""
+    return 4 * math.floor(clip**2 * questions * SQUARE)
 
 
 def one_vote(_: int) -> int:
@@ -88,10 +92,11 @@ def test_an_answer_is_charged_for_all_that_a_unit_can_move(tmp_path: Path, tiny_
     for charge, far in zip(charges, moves, strict=name != "quantile"):
         event = charge.event
         assert isinstance(event, Gaussian) and event.sensitivity_squared == far(asked)
-    if name == "quantile":  # then the residuals, at the clip that was found: never less than its square
-        event = charges[1].event
+    if name == "quantile":  # then the residuals, at the clip that the released votes say
+        event, votes = charges[1].event, np.load(stages.parent / "answers" / f"{charges[0].question}.npy")
+        clip = Fraction(aggregate.clip_from_votes(torch.from_numpy(votes), CLIP_COVERS)).limit_denominator(10**6)
         assert isinstance(event, Gaussian) and event.queries == asked
-        assert (event.sensitivity_squared / (4 * asked * SQUARE)) ** 0.5 > 0
+        assert event.sensitivity_squared == joint(asked, clip) > 0
 
 
 def test_laplace_noise_is_charged_for_both_ways(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:

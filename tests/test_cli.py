@@ -452,11 +452,23 @@ def test_a_run_that_was_refused_before_it_read_anything_takes_other_settings(tmp
     second = run.begin(tmp_path / "run", "corrected", tmp_path / "other.sqlite")
     assert second == run.open_run(tmp_path / "run") != first and second.ledger == tmp_path / "other.sqlite"
     assert (second.folder / "config.yaml").read_text() == "corrected"
-    with second.alone(), pytest.raises(ConfigError, match="other settings"):  # somebody is at work there
+    with pytest.raises(BadInput, match="begun anew"), first.alone():  # begun before, and late to take the lock
+        pass
+    with second.alone(), pytest.raises(ConfigError, match="other settings"):  # somebody is at work there,
+        (second.folder / run.LOCK).write_text("1234567")  # perhaps where process numbers are others
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
     run.forget(second)
     with pytest.raises(ConfigError, match="other settings"):
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+
+
+@pytest.mark.parametrize("left", ["private/draw", "internal/measure", "release/stages/weights", "ledger-head.json"])
+def test_a_run_that_left_anything_keeps_its_settings(tmp_path: Path, left: str) -> None:
+    begun = run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    (begun.folder / left).parent.mkdir(exist_ok=True)
+    (begun.folder / left).write_text('{"ledger": "l", "row": 1, "hash": "h"}')
+    with pytest.raises(ConfigError, match="other settings"):
+        run.begin(tmp_path / "run", "others", tmp_path / "l.sqlite")
 
 
 def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(

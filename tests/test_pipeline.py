@@ -302,6 +302,32 @@ def test_answers_that_could_not_move_the_student_are_not_asked_for(
     assert not Ledger.open(runs.open_run(out).ledger).charges()
 
 
+@pytest.mark.parametrize(
+    ("ask", "caution"),
+    [
+        ({"selection": "rank", "rank_threshold": 400}, 0),
+        ({"questions": 400, "sentences": 2}, 2),
+    ],  # no position; too few
+)
+def test_a_round_that_would_buy_nothing_is_left_out_where_others_were_paid_for(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ask: dict[str, Any], caution: int
+) -> None:
+    """And no page tells of teachers that nobody asked."""
+    out = tmp_path / "run"
+    config = variant(
+        desk, ask={"recipe": "mixed", "rounds": 1, **ask}, updates={"rounds": 2}, student={"caution": caution}
+    )
+    assert hearsay("run", config, "--out", out, "--anyway") == 0
+    charges = Ledger.open(runs.open_run(out).ledger).charges()
+    assert [charge.purpose for charge in charges] == ["update, round 1", "update, round 2"]
+    told = [(out / "release" / name).read_text() for name in ("made.json", "student/README.md")]
+    told += [capsys.readouterr().out, (out / "internal" / "report.html").read_text()]
+    for text in told:
+        assert "asked nothing and spent nothing" in text and "held out favour no step" not in text
+        assert "asked 12 teachers" not in text and "12 teachers, each" not in text
+    assert json.loads(told[0])["questions"] == 0 and "teachers" not in json.loads(told[0])["how"]
+
+
 # Bad input
 
 

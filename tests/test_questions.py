@@ -42,6 +42,15 @@ def test_every_position_after_the_prefix_is_asked_once_the_end_of_a_sentence_inc
     assert labels[0, 3] == 11 and labels[1, 5] == 0
 
 
+def test_as_many_answers_are_held_out_as_are_to_be(posed: Questions) -> None:
+    assert posed.held_out.sum() == round(CHOICE.holdout * len(posed)) > 0
+
+
+def test_where_no_position_is_hard_enough_nothing_is_asked(student: Adapted, posed: Questions) -> None:
+    none = pose(student, SENTENCES, 0, 0, replace(CHOICE, rank_threshold=10**6))
+    assert len(none) == 0 and none.width == posed.width and none.tail.shape == (0, CHOICE.tail)
+
+
 def test_ranks_count_likelier_tokens() -> None:
     odds = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]])
     assert q._ranks(odds, torch.tensor([2, 3])).tolist() == [2, 0]

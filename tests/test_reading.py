@@ -157,6 +157,9 @@ def test_only_the_named_columns_are_asked_for(tmp_path: Path) -> None:
         ("\uff21na", "Ana"),
         ("\u200bana\ufeff", "ana"),
         ("ana\x00", "ana"),
+        ("ana\ufe0f", "ana"),
+        ("a\u034fna\u3164", "ana"),
+        ("9" * 5000, "9" * 5000),
         ("3e99", "3e99"),
         ("1.5e0", "1.5e0"),
         ("12e4f", "12e4f"),
@@ -173,7 +176,9 @@ def test_user_ids_become_text(tmp_path: Path, user: object, expected: str) -> No
     assert [row.user for row in read_rows([path], Columns("text", "user"))] == [expected]
 
 
-@pytest.mark.parametrize("rounded", ["1e+17", "1.2345678901234568E17", "9007199254740992.0", "-90071992547409930.00"])
+@pytest.mark.parametrize(
+    "rounded", ["1e+17", "1.2345678901234568E17", "9007199254740992.0", "-90071992547409930.00", "9" * 5000 + ".0"]
+)
 def test_an_id_that_a_tool_has_rounded_is_refused(tmp_path: Path, rounded: str) -> None:
     """It may have been any number near it, and would be somebody else than the same person's exact id."""
     path = put(tmp_path / "a.csv", f"user,text\n{rounded},some words\n".encode())

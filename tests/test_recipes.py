@@ -182,6 +182,30 @@ def test_the_last_step_counts_like_every_other(learner: Adapted, posed: Question
     assert len(gains) == 2 and gains[1] > 0 and not torch.equal(learner.flat, before)
 
 
+def test_of_several_steps_that_count_the_best_is_kept(
+    learner: Adapted, posed: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, steps = iter([3.0, 5.0, *[4.0] * 10]), []
+    monkeypatch.setattr(students, "gained", lambda _: (next(said), 1.0))
+
+    def seen(_: int, __: int) -> None:
+        steps.append(learner.flat.detach().clone())
+
+    distil(learner, Answered(posed, _roots(learner, posed)), 0, Lesson(12, 8, 5e-3, 0, "hellinger", caution=2), seen)
+    assert torch.equal(learner.flat, steps[1]) and not torch.equal(steps[1], steps[-1])
+
+
+def test_a_step_is_judged_question_by_question(
+    learner: Adapted, posed: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the start on the same noisy answers: of a student that stands still, exactly nothing was gained."""
+    pairs: list[torch.Tensor] = []
+    monkeypatch.setattr(students, "gained", lambda less: (pairs.append(less), (0.0, 1.0))[1])
+    noisy = noised(_roots(learner, posed), 1.0)
+    distil(learner, Answered(posed, noisy), 0, Lesson(3, 8, 0.0, 0, "hellinger"))
+    assert pairs and all(less.shape == (int(posed.held_out.sum()),) and not less.any() for less in pairs)
+
+
 def test_pure_noise_teaches_nothing(learner: Adapted, posed: Questions) -> None:
     """Answers that hold no information: the held-out block must keep the student close to where it started."""
     start = _roots(learner, posed)

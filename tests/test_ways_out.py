@@ -91,13 +91,27 @@ def student(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "way", ["local", "link", "linked files", "linked deeper", "linked in a run", "endpoint", "encoder", "file"]
+    "way",
+    [
+        "local",
+        "link",
+        "linked files",
+        "linked deeper",
+        "linked in a run",
+        "linked twice",
+        "endpoint",
+        "encoder",
+        "file",
+    ],
 )
 def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Path, student: Path, way: str) -> None:
     (tmp_path / "link").symlink_to(student)
     (student / "config.json").write_text("{}")
     own = runs.begin(tmp_path / "own", "{}", tmp_path / "home" / "ledger.sqlite", tmp_path / "home")
     (tmp_path / "linked in a run").symlink_to(own.release)
+    (tmp_path / "linked twice").mkdir()
+    (tmp_path / "linked twice" / "0_Transformer").symlink_to(tmp_path / "linked files")
+    (student / "vocabulary.json").symlink_to(tmp_path / "corpus.jsonl")  # a link of its own hides nothing
     for folder in (tmp_path / "linked files", tmp_path / "linked deeper" / "0_Transformer", own.release / "student"):
         folder.mkdir(parents=True)
         (folder / "config.json").symlink_to(student / "config.json")
@@ -130,12 +144,16 @@ def test_public_text_carries_the_cost_of_the_run_that_wrote_it(tmp_path: Path, s
         work.prepare(config, here, Watch)
 
 
-def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path, linked: bool) -> None:
     ledger, home = tmp_path / "ledger.sqlite", tmp_path / "home"
     other = runs.begin(tmp_path / "other", "{}", ledger, home)
     inside = other.internal / "private-NOT-PRIVATE"
-    inside.mkdir()
-    config = Config.model_validate(generating(tmp_path, model=str(inside)))
+    for folder in (inside, tmp_path / "links"):
+        folder.mkdir()
+    (inside / "model.safetensors").write_bytes(b"")
+    (tmp_path / "links" / "model.safetensors").symlink_to(inside / "model.safetensors")
+    config = Config.model_validate(generating(tmp_path, model=str(tmp_path / "links" if linked else inside)))
     here = runs.begin(tmp_path / "run", configs.to_yaml(config), ledger, home)
     with pytest.raises(BadInput, match="no guarantee covers it"):
         work.prepare(config, here, Watch)

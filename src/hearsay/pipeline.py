@@ -23,11 +23,11 @@ from hearsay.private import engines
 from hearsay.private.store import AdapterStore
 from hearsay.private.workshop import Teaching
 from hearsay.public.basis import whitened
-from hearsay.public.cards import release_student
+from hearsay.public.cards import Round, release_student
 from hearsay.public.questions import Choice, Questions, pose
 from hearsay.public.student import Answered, Lesson, distil, warm_up
 from hearsay.release.asking import Ensemble, ask
-from hearsay.run import Run
+from hearsay.run import Run, forget_time
 from hearsay.sections import JUDGES
 from hearsay.stacked import Adapted
 from hearsay.updating import moved
@@ -58,27 +58,36 @@ def carry_out(work: Work, student: Tensor) -> None:
         return
     if config.share_of_updates:
         student = moved(work, student)
-    stayed = []
+    rounds = []
     for number in range(config.rounds_of_answers):
         questions = ask_about(work, student, number)
-        if config.student.caution and questions.held_out.sum() < JUDGES:  # all of a round's budget would buy nothing
-            _refuse_first(work, questions)
-            stayed.append(number + 1)
+        if needed := _missing(config, questions):
+            _refuse_first(work, questions, needed)
+            rounds.append(Round(asked=0))
             continue
         teachers = train_teachers(work, student, number)
         answered = answers(work, questions, teachers, student, number)
         before, student = student, taught(work, student, answered, number)
-        stayed += [number + 1] if before.equal(student) else []
-    release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config, stayed)
+        rounds.append(Round(len(questions), moved=not before.equal(student)))
+    release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config, rounds)
 
 
-def _refuse_first(work: Work, questions: Questions) -> None:
+def _missing(config: Config, questions: Questions) -> str:
+    """What a round lacks without which all of its budget would buy nothing."""
+    if not len(questions):
+        return "one to ask about"
+    if config.student.caution and questions.held_out.sum() < JUDGES:
+        return f"{JUDGES} held out to tell whether answers favour a step"
+    return ""
+
+
+def _refuse_first(work: Work, questions: Questions, needed: str) -> None:
     """Before anything was paid. Later, what a run has paid for is worth more than the rounds it goes without."""
     if not work.ledger.charges(work.run.id):
         raise BadInput(
-            f"the student's sentences offer {len(questions)} positions to ask about, {questions.held_out.sum()} "
-            f"of them to hold out; need {JUDGES} to tell whether answers favour a step. Nothing was asked or charged. "
-            "Raise ask.sentences or ask.holdout, lower ask.rank_threshold, or set student.caution: 0"
+            f"the student's sentences offer {len(questions)} positions to ask about and hold out "
+            f"{questions.held_out.sum()} of them; need {needed}. Nothing was asked or charged. Raise ask.sentences or "
+            "ask.holdout, lower ask.rank_threshold, or set student.caution: 0"
         )
 
 
@@ -127,6 +136,7 @@ def ask_about(work: Work, student: Tensor, number: int) -> Questions:
         asker = Adapted(work.lm.model, work.stack.shape.adapter, student)
         questions = pose(asker, sentences, start_id(work.lm), end_id(work.lm), choice)
         questions.save(path)
+        forget_time(path)
     return questions
 
 

@@ -28,6 +28,9 @@ TABLES: dict[str, Reader] = {".parquet": parquet_records, ".arrow": arrow_record
 WHOLE = re.compile(r"([+-]?)(\d+)(?:\.0*)?")  # what tools make of a whole number
 ROUNDED = re.compile(r"[+-]?\d+(?:\.\d*)?e\+?\d{1,3}", re.IGNORECASE)  # and of a large one
 EXACT = 2**53  # from here on a float is no longer one number
+INVISIBLE = re.compile(  # what Unicode calls default-ignorable and does not count as control or format
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
 FORMATS = ".jsonl or .csv (optionally with .gz, .xz or .bz2), .parquet, or a folder saved by Dataset.save_to_disk"
 
 
@@ -132,7 +135,7 @@ def _one_spelling(name: str) -> str | None:
     plain = name
     if not (name.isascii() and name.isprintable()):  # most ids are, and there are as many as rows
         seen = "".join(c for c in name if unicodedata.category(c) not in ("Cf", "Cc"))
-        plain = unicodedata.normalize("NFKC", seen)
+        plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", seen))
     plain = plain.strip()
     if ROUNDED.fullmatch(plain) and ("." in plain or "+" in plain[1:]):  # else an id of digits and a letter: 12e4
         number = Decimal(plain)
@@ -140,9 +143,9 @@ def _one_spelling(name: str) -> str | None:
             return None
         plain = str(int(number)) if number == int(number) else plain
     if whole := WHOLE.fullmatch(plain):
-        if "." in plain and int(whole[2]) >= EXACT:
-            return None
         digits = whole[2].lstrip("0") or "0"
+        if "." in plain and (len(digits) > len(str(EXACT)) or int(digits) >= EXACT):
+            return None
         return f"-{digits}" if whole[1] == "-" and digits != "0" else digits
     return plain
 

@@ -74,6 +74,8 @@ class Run:
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
+            if open_run(self.folder).id != self.id:
+                raise BadInput(f"{self.folder} has just been begun anew by another process; name another with --out")
             yield
 
     @contextmanager
@@ -96,9 +98,8 @@ def begin(folder: Path, config_text: str, ledger: Path, home: Path | None = None
     `home` is where the secret lives that names units and corpus; the usual place if left out.
     """
     if (folder / "run.json").exists():
-        if _settled((folder / "config.yaml").read_text()) != _settled(config_text) and _untouched(folder):
-            return _lay_out(folder, config_text, ledger, home or identity.home())
-        return _take_up(folder, config_text, ledger)
+        anew = _other_settings(folder, config_text) and _begun_anew(folder, config_text, ledger, home)
+        return anew or _take_up(folder, config_text, ledger)
     existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,15 +150,21 @@ def open_run(folder: Path) -> Run:
 
 
 def runs_around(place: Path) -> Iterator[tuple[Run, Path]]:
-    """Every run that a file or folder belongs to, however deep it lies there, with the place that does; links followed
-    first, also those inside a folder.
-    """
-    linked = (path.resolve() for path in sorted(place.rglob("*")) if path.is_symlink())
-    for real in dict.fromkeys([place.resolve(), *linked]):
+    """Every run that a file or folder belongs to, however deep it lies there, with the place that does."""
+    for real in _behind_links(place):
         for folder in (real, *real.parents):
             if (folder / "run.json").is_file():
                 with contextlib.suppress(BadInput):  # another program's run.json
                     yield open_run(folder), real
+
+
+def _behind_links(place: Path) -> list[Path]:
+    """Where a file or folder really lies, and all that links inside it lead to, however many times over."""
+    found = [place.resolve()]
+    for real in found:  # which grows on the way
+        links = (path for path in sorted(real.rglob("*")) if path.is_symlink() and path.exists())
+        found += [path for path in dict.fromkeys(link.resolve() for link in links) if path not in found]
+    return found
 
 
 def worker(folder: Path) -> int | None:
@@ -178,21 +185,35 @@ def worker(folder: Path) -> int | None:
     return None
 
 
-def _untouched(folder: Path) -> bool:
-    """Of a run that was refused before it read or asked anything, new settings may take the place."""
-    rooms = (folder / name for name in ("private", "internal", "release"))
+def _begun_anew(folder: Path, config_text: str, ledger: Path, home: Path | None) -> Run | None:
+    """Where a run was refused before it left or asked anything, new settings may take its place; under its lock, since
+    one that is only just beginning has left nothing either.
+    """
+    begun = open_run(folder)
+    with contextlib.suppress(BadInput), begun.alone():
+        if _untouched(begun):
+            return _lay_out(folder, config_text, ledger, home or identity.home())
+    return None
+
+
+def _untouched(run: Run) -> bool:
+    rooms = (run.private, run.internal, run.release)
     left = any(path.is_file() for room in rooms for path in room.rglob("*"))
-    return not left and chain.read_head(folder) is None and not (folder / RECEIPT).exists() and worker(folder) is None
+    return not left and chain.read_head(run.folder) is None and not (run.folder / RECEIPT).exists()
 
 
 def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
     run = open_run(folder)
-    if _settled((folder / "config.yaml").read_text()) != _settled(config_text):
+    if _other_settings(folder, config_text):
         raise ConfigError(f"{folder} was begun with other settings (see its config.yaml); name another with --out")
     if run.ledger != ledger.resolve():
         raise ConfigError(f"{folder} is charged to {run.ledger}; continue with that ledger, or name another --out")
     run.refuse_forgotten()
     return run
+
+
+def _other_settings(folder: Path, config_text: str) -> bool:
+    return bool(_settled((folder / "config.yaml").read_text()) != _settled(config_text))
 
 
 def _settled(config_text: str) -> Any:

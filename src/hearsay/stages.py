@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hearsay.disk import drafting, write_text
-from hearsay.run import Run
+from hearsay.run import Run, forget_time
 
 Progress = Callable[[int, int], None]
 NOTE_EVERY = 2.0  # seconds
@@ -42,6 +42,7 @@ class Stages:
         with self.start(name) as progress:
             value = compute(progress).detach().cpu().contiguous()
             save_tensor(path, value)
+            forget_time(path)
         return value
 
     def tokens(self, name: str, path: Path, compute: Callable[[Progress], list[list[int]]]) -> list[list[int]]:
@@ -53,6 +54,7 @@ class Stages:
             found = compute(progress)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, json.dumps(found))
+            forget_time(path)
         return found
 
 

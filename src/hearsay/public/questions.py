@@ -93,7 +93,7 @@ def pose(student: Adapted, sentences: list[Tokens], start: int | None, end: int,
         places = places[torch.cat(ranks) >= choice.rank_threshold]
     places = places[torch.randperm(len(places), generator=stream)[: choice.count]]
     places = places[torch.argsort(places[:, 0] * rows.shape[1] + places[:, 1])]
-    found = [_candidates(odds, choice, stream) for _, odds in _probabilities(student, rows, places)]
+    found = [_candidates(odds, choice, stream) for _, odds in _probabilities(student, rows, places)] or [_none(choice)]
     candidates, valid, tail, weight = (torch.cat(parts) for parts in zip(*found, strict=True))
     return Questions(
         rows=rows,
@@ -153,3 +153,12 @@ def _candidates(odds: Tensor, choice: Choice, stream: torch.Generator) -> tuple[
     tail = torch.multinomial(rest, choice.tail, replacement=True, generator=stream)
     weight = -torch.log(choice.tail * rest.gather(1, tail))
     return candidates.cpu(), valid.cpu(), tail, weight
+
+
+def _none(choice: Choice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where no position may be asked about."""
+    candidates, tail = (
+        torch.zeros(0, choice.candidates, dtype=torch.long),
+        torch.zeros(0, choice.tail, dtype=torch.long),
+    )
+    return candidates, candidates.bool(), tail, tail.float()

@@ -39,7 +39,7 @@ def facts(release: Path, ledger: Ledger, run: str) -> dict[str, Any]:
         "runs": len(spent),
         "purposes": by_purpose(ledger),
         "answers": answers(ledger, run, made),
-        "asked": sum(queries(charge.event) for charge in ledger.charges(run)),
+        "asked": sum(queries(charge.event) for charge in ledger.charges(run) if _answers(charge)),
         "completions": read(release / "completions.json").get("rows", []),
         "synthetic": synthetic(release / "synthetic"),
         "texts": texts(release / "synthetic" / "corpus.jsonl"),
@@ -93,6 +93,10 @@ def by_purpose(ledger: Ledger) -> list[Purpose]:
     return list(found.values())
 
 
+def _answers(charge: Charge) -> bool:
+    return charge.purpose.startswith("answers")
+
+
 def aim(purpose: str) -> str:
     """A purpose without its round: sixty rounds of updates are one line to a reader."""
     return purpose.split(", round ")[0]
@@ -127,7 +131,7 @@ def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
     else:
         return {"kind": type(event).__name__}
     found: dict[str, Any] = {"kind": type(event).__name__, "on_sum": total}
-    answered = isinstance(event, Gaussian | Laplace) and charge.purpose.startswith("answers")
+    answered = isinstance(event, Gaussian | Laplace) and _answers(charge)
     if made and answered and made.get("recipe") in ("seqpate", "hellinger"):
         found["on_mean"] = total / made["teachers"]
         asked = plan.Request(recipe=made["recipe"], queries=queries(event), candidates=made["candidates"])
