@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hearsay.demo.show import ANSWERS
+from hearsay.demo.show import ANSWERS, SETTINGS
 from hearsay.run import environment
 
 SEEDS = (0, 1, 2)
@@ -31,6 +31,7 @@ def main() -> None:
     body = {
         "command": "python benchmarks/demo.py",
         "environment": environment(),
+        "settings": SETTINGS,
         "runs": found,
         "gap_closed_mean": statistics.mean(gaps),
         "gap_closed_standard_deviation": statistics.stdev(gaps),
@@ -38,7 +39,7 @@ def main() -> None:
         "peak_gib": max(run["peak_gib"] for run in found),
     }
     RESULT.write_text(json.dumps(body, indent=1) + "\n")
-    print(json.dumps({key: body[key] for key in body if key not in ("runs", "environment")}, indent=1))
+    print(json.dumps({key: body[key] for key in body if key not in ("runs", "environment", "settings")}, indent=1))
 
 
 def one(seed: int) -> dict[str, Any]:

@@ -105,13 +105,13 @@ Every claim of the two papers that a reader may want to check: what the paper sa
 that follows from the figures by a rule (`scripts/claims.py`). Perplexities of different corpora and models do not
 compare, so differences are told as ln ratios of perplexity (F1: as differences): what the claim calls worse less what
 it calls better, so that above zero favours the claim in perplexity and below zero in F1. Ours have the 95% t-interval
-over seeds and the p-value of the paired test; the paper's two figures are AirDialog's and Europarl's. *Not clear* means
-that the seeds at hand do not tell, not that there is nothing; nothing is corrected for the number of claims, so among
-forty tests expect two that are clear by chance. Ours are other corpora, a smaller model and other settings than the
-papers': *not reproduced* says that a claim did not carry over, not why. Written by `python scripts/write_claims.py`
-from `studies/results/`. The commands want `DATA=… MODEL=…` for real text, or `CORPUS=airline` (`airline-small`
-to see one work); tables are left in `runs/studies`. What was measured here is in [studies](studies.md), the
-augmentation on real notes in [augmentation](augmentation.md).
+over seeds and the p-value of the paired test; the paper's two figures are AirDialog's and Europarl's. *Not clear*
+means that the seeds at hand do not tell, not that there is nothing; nothing is corrected for the number of claims, so
+among these {tests} tests expect {chance} that are clear by chance. Ours are other corpora, a smaller model and other
+settings than the papers': *not reproduced* says that a claim did not carry over, not why. Written by `python
+scripts/write_claims.py` from `studies/results/`. The commands want `DATA=… MODEL=…` for real text, or
+`CORPUS=airline` (`airline-small` to see one work); tables are left in `runs/studies`. What was measured here is in
+[studies](studies.md), the augmentation on real notes in [augmentation](augmentation.md).
 """
 
 
@@ -124,8 +124,10 @@ def main() -> None:
 
 
 def page() -> str:
-    first = _table("SeqPATE (Tian et al., NeurIPS 2022)", SEQPATE)
-    return "\n".join([HEAD, first, _table("Augmentation with a tutor (Song et al., 2024)", SONG)])
+    tables = [_table("SeqPATE (Tian et al., NeurIPS 2022)", SEQPATE),
+              _table("Augmentation with a tutor (Song et al., 2024)", SONG)]  # fmt: skip
+    tests = sum(table.count("(p ") for table in tables)
+    return "\n".join([HEAD.format(tests=tests, chance=round(tests / 20)), *tables])
 
 
 def _table(title: str, listed: list[c.Claim]) -> str:

@@ -124,8 +124,9 @@ dev split (below); on speeches they were seen on the very text of the figures (s
 does the split of `mixed` there. Only on simulated customers had every method as many trials as every other, on
 customers who are in none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose). Ablations,
 filters and budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings
-in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice). Where a row has one
-seed there is no interval; a table or row that is missing here was not measured.
+in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 9, 11 and 14
+were made with other pseudo text or on other teachers, so the same recipe stands there once more, by other noise.
+Where a row has one seed there is no interval; a table or row that is missing here was not measured.
 """
 
 

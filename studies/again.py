@@ -36,7 +36,9 @@ def main() -> None:
              if path.name in recorded]  # fmt: skip
     found = [cell for old, new in pairs for cell in beside(old, new)]
     if not found:
-        sys.exit(f"nothing in {given.folder} was recorded in {RESULTS} with two seeds or more")
+        sys.exit(
+            f"nothing in {given.folder} was recorded with two seeds or more; recorded: {', '.join(sorted(recorded))}"
+        )
     for one in found:
         print(f"{one['study']}: {one['cell']}: {told(one)}")
     print(said(found))

@@ -103,7 +103,8 @@ def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
         return ""
     one = estimate(found)
     if column in ("negative", "name_leak_rate"):
-        return f"{one.mean:.1%}" + ("" if math.isinf(one.half) else f" ± {one.half:.1%}")
+        digits = 1 if column == "negative" else 2
+        return f"{one.mean:.{digits}%}" + ("" if math.isinf(one.half) else f" ± {one.half:.{digits}%}")
     if column == "epsilon":
         return f"{max(found):.4g}"
     if column in ("questions", "candidates", "per_teacher"):

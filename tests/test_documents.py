@@ -15,6 +15,7 @@ import yaml
 from hearsay import config as configs
 from hearsay import lm as models
 from hearsay.accounting import advice, gaussian, plan
+from hearsay.demo import show
 from hearsay.demo.airline import write_corpus
 from hearsay.lm import LanguageModel
 from test_pipeline import hearsay
@@ -29,6 +30,11 @@ def test_written_pages_are_up_to_date(script: str) -> None:
     command = [sys.executable, str(ROOT / "scripts" / f"{script}.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT / "src")})
     assert done.returncode == 0, done.stderr
+
+
+def test_the_demo_that_was_measured_is_the_one_that_runs() -> None:
+    measured = json.loads((ROOT / "benchmarks" / "results" / "demo.json").read_text())
+    assert measured["settings"] == show.SETTINGS
 
 
 def test_every_sharp_edge_names_code_and_checks_that_exist() -> None:

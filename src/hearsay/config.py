@@ -1,6 +1,7 @@
 """A config as a whole: what its sections (sections.py) must be together, how it is read, explained and written."""
 
 import difflib
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
@@ -58,8 +59,8 @@ class Config(Section):
         if self.baseline is None and self.rounds_of_answers and judges < JUDGES and self.student.caution:
             raise ValueError(
                 f"ask.questions {self.ask.questions} and ask.holdout {self.ask.holdout:g} hold out {judges} answers; "
-                f"need {JUDGES} to tell whether they favour a step. Raise either, or take steps as they come with "
-                "student.caution: 0"
+                f"need {JUDGES} to tell whether they favour a step. Raise {self._more_judges()}, or take steps as they "
+                "come with student.caution: 0"
             )
         if self.baseline is not None:
             self._fits(self.baseline)
@@ -106,6 +107,15 @@ class Config(Section):
     @property
     def rounds_of_answers(self) -> int:
         return 0 if self.ask.recipe == "updates" else self.ask.rounds
+
+    def _more_judges(self) -> str:
+        """What to raise, and to what, for enough held-out answers: less than half of all may be held out."""
+        ask, ways = self.ask, []
+        if ask.holdout:
+            ways.append(f"ask.questions to {math.ceil(JUDGES / ask.holdout):,}")
+        if ask.questions > 2 * JUDGES:
+            ways.append(f"ask.holdout to {math.ceil(100 * JUDGES / ask.questions) / 100:g}")
+        return " or ".join(ways) or "both"
 
     def _fits(self, baseline: Baseline) -> None:
         if baseline.noisy and baseline.batch > self.data.units:

@@ -13,6 +13,7 @@ from hearsay.accounting.request import Request
 ENOUGH_TOKENS = 1e4  # fewer teach little
 ENOUGH_SENTENCES = 100  # fewer per teacher cap what the ensemble can know
 GOOD_SENTENCES = 300
+FEWEST_ASKED = 2000  # by hellinger, where it was measured to teach
 UPDATES_DROWN = 0.75
 EVIDENCE = {0.18: 0.66, 0.53: 0.50}  # noise over clip: share of the gap closed, on dialogues and on speeches
 
@@ -31,11 +32,13 @@ def judge_updates(request: Request, worth: float, tokens: float) -> tuple[bool, 
         beside = ""
         if request.share_of_updates < 1 and tokens < ENOUGH_TOKENS:
             beside = f"; but its answers carry about {tokens:,.0f} tokens, too few to teach: recipe updates wastes none"
-        return True, f"{text}; up to {UPDATES_DROWN} updates are worth trying{beside}"
+        return True, f"{text}; up to {UPDATES_DROWN} it is worth trying{beside}"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
+    all_units = ", updates.sample 1 (less noise, more work)" if request.sample < 1 else ""
     return False, (
         f"{text}; above {UPDATES_DROWN} nothing was measured. Need at most {fewer:,} dimensions (adapter.rank or "
-        f"adapter.blocks times {int(100 * fewer / request.dimensions) / 100}), more units, or a larger epsilon"
+        f"adapter.blocks times {int(100 * fewer / request.dimensions) / 100}){all_units}, more units, or a "
+        "larger epsilon"
     )
 
 
@@ -92,7 +95,16 @@ def suits(request: Request, mu: float, worth: float) -> str:
 
 
 def warnings(request: Request) -> list[str]:
-    return of_delta(request.delta, request.units)
+    return [*of_delta(request.delta, request.units), *_of_questions(request)]
+
+
+def _of_questions(request: Request) -> list[str]:
+    if request.recipe in ("hellinger", "mixed") and request.queries < FEWEST_ASKED:
+        return [
+            f"{request.queries:,} questions look at few places, however little noise is on each: fewer than "
+            f"{FEWEST_ASKED:,} were not measured to teach"
+        ]
+    return []
 
 
 def of_delta(delta: float, units: int | None) -> list[str]:

@@ -92,7 +92,10 @@ def _promise_kept(said: str, broken: bool, look: bool, promise: Promise | None) 
     if broken:
         return f"{said}; epsilon {promise.epsilon:g} does not allow that: THE PROMISE IS BROKEN"
     if look:
-        return f"{said}; epsilon {promise.epsilon:g} allows as much, but it should be less: look for a bug"
+        return (
+            f"{said}; epsilon {promise.epsilon:g} allows as much, but it should be less: look for a bug, "
+            "or for what else tells the people of the hold-out apart (another period, other products)"
+        )
     return said
 
 

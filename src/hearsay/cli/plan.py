@@ -15,7 +15,7 @@ def plan(
     config: Annotated[Path | None, typer.Argument(help="A config; flags override it.")] = None,
     epsilon: Annotated[float | None, Flag(help="The budget. [default: 3]")] = None,
     delta: Annotated[float | None, Flag(help="[default: 1e-6]")] = None,
-    teachers: Annotated[int | None, Flag(help="Number of shards. [default: 2000]")] = None,
+    teachers: Annotated[int | None, Flag(help="Number of shards. [default: 2000, or --units if fewer]")] = None,
     queries: Annotated[int | None, Flag(help="Questions over all rounds. [default: 10000]")] = None,
     recipe: Annotated[str | None, Flag(help="seqpate, hellinger, updates or mixed. [default: hellinger]")] = None,
     unit: Annotated[str | None, Flag(help="user or record. [default: user]")] = None,
@@ -45,6 +45,7 @@ def plan(
         _plan_corpus(config, as_json)
         return
     base, settings = plans.Request(), None
+    base = dataclasses.replace(base, teachers=min(base.teachers, units or base.teachers))
     if config is not None:
         from hearsay.config import load
 
@@ -72,7 +73,7 @@ def _cost(settings: Any, config: Path | None, flags: dict[str, Any]) -> dict[str
     """Seconds and memory of a run of this config, if this machine was calibrated for it."""
     unknown: dict[str, Any] = {"seconds": None, "memory_gib": None, "stages": None}
     if settings is None or flags or settings.baseline is not None:
-        return unknown | {"said": "told for a config without a baseline and without flags beside it"}
+        return unknown | {"said": "not told: it is measured for the recipes of a config, as it stands there"}
     from hearsay import forecast
 
     found = forecast.kept(settings)

@@ -16,7 +16,8 @@ def run(
     config: Annotated[Path, typer.Argument(help="A config as `hearsay init` writes it.")],
     out: Out = Path("runs/latest"),
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger file. [default: one per corpus in the data folder]")
+        Path | None,
+        typer.Option(help="Ledger file. [default: one per corpus in ~/.local/share/hearsay, or in HEARSAY_HOME]"),
     ] = None,
     anyway: Annotated[bool, typer.Option(help="Run even if the plan says that the budget cannot work.")] = False,
     as_json: Json = False,
@@ -47,11 +48,14 @@ def run(
         for _, paths, columns in inputs(settings):
             check_schema(paths, columns)
     here = runs.begin(out, text, ledger or identity.ledger_path(settings.privacy.corpus))
+    finished = (here.release / "statement.json").exists()
     with here.working():
         work = pipeline.generate(settings, here, watch_for(as_json), anyway=anyway)
         if settings.baseline is None or settings.baseline.protects:  # else there is no student to show
             samples.write(here, work.lm, work.prefixes, settings.compute.seed)
     _summary(here, as_json, {})
+    if finished and not as_json:
+        print("finished   before: nothing was asked or charged this time")
 
 
 @app.command()
