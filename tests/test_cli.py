@@ -119,6 +119,7 @@ def test_plan_says_what_other_tools_rely_on(hearsay: Any) -> None:
     assert laplace["sensitivity"] == 2
     text = hearsay("plan", "--teachers", 100).out
     assert "feasible" in text and "NO" in text and "teachers" in text
+    assert hearsay("plan", "--units", 400, "--sentences", 2400, "--json").json["teachers"] == 400  # nobody named more
 
 
 def test_plan_reads_a_config_and_flags_override_it(hearsay: Any, tmp_path: Path) -> None:

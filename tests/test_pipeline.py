@@ -290,6 +290,8 @@ def test_a_student_that_did_not_move_says_so_wherever_it_is_told_of(
     for text in told:
         assert ("Nothing was learnt" in text) == bool(caution)
         assert ("as its warm-up had left it" in text) == bool(caution)
+    assert "finished   before" not in told[0] and hearsay("run", config, "--out", out, "--anyway") == 0
+    assert "finished   before: nothing was asked or charged" in capsys.readouterr().out
 
 
 def test_answers_that_could_not_move_the_student_are_not_asked_for(
@@ -352,6 +354,9 @@ def test_bad_input_is_refused_in_plain_words(desk: Path, tmp_path: Path, capsys:
     _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="hold out 0 answers")
     blind = variant(desk, ask={**SETTINGS["ask"], "questions": 150}, student={"caution": 2})
     _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="hold out 15 answers; need 20")
+    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="ask.questions to 200 or ask.holdout to 0.14, or")
+    blind = variant(desk, ask={**SETTINGS["ask"], "questions": 30}, student={"caution": 2})
+    _refused(capsys, 2, "run", blind, "--out", out, "--anyway", says="Raise ask.questions to 200, or")
     (desk / "words.jsonl").write_text('{"user": "a", "text": "hi"}\n')
     short = variant(desk, data={**data, "private": "words.jsonl"})
     _refused(capsys, 2, "run", short, "--out", tmp_path / "s", "--anyway", says="min_tokens")
