@@ -455,12 +455,27 @@ def test_a_run_that_was_refused_before_it_read_anything_takes_other_settings(tmp
     assert (second.folder / "config.yaml").read_text() == "corrected"
     with pytest.raises(BadInput, match="begun anew"), first.alone():  # begun before, and late to take the lock
         pass
-    with second.alone(), pytest.raises(ConfigError, match="other settings"):  # somebody is at work there,
+    with second.alone(), pytest.raises(BadInput, match="another process"):  # somebody is at work there,
         (second.folder / run.LOCK).write_text("1234567")  # perhaps where process numbers are others
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+    assert run.open_run(tmp_path / "run") == second
     run.forget(second)
     with pytest.raises(ConfigError, match="other settings"):
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
+
+
+def test_a_run_that_is_begun_anew_and_killed_counts_as_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never the settings of one beside the name and ledger of another."""
+    run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite").note("model")
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(run, "environment", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        run.begin(tmp_path / "run", "corrected", tmp_path / "other.sqlite")
+    with pytest.raises(BadInput, match="is not a run directory"):
+        run.open_run(tmp_path / "run")
+    assert run.begin(tmp_path / "run", "third", tmp_path / "third.sqlite").ledger == tmp_path / "third.sqlite"
+    assert (tmp_path / "run" / "config.yaml").read_text() == "third"
 
 
 @pytest.mark.parametrize("left", ["private/draw", "internal/measure", "release/stages/weights", "ledger-head.json"])

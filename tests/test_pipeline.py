@@ -275,6 +275,21 @@ def test_every_recipe_and_ablation_runs_within_its_budget(desk: Path, tmp_path: 
     verdict = verify.verify(Ledger.open(runs.open_run(tmp_path / "run").ledger))
     assert verdict.ok and 2.9 < verdict.epsilon <= 3
     assert verdict.charges == (2 if ask.get("clip") == "quantile" else 1)
+    made = json.loads((tmp_path / "run" / "release" / "made.json").read_text())
+    report = (tmp_path / "run" / "internal" / "report.html").read_text()
+    assert f"were asked {made['questions']} questions in 1 round about" in report  # a clip's votes are none of them
+
+
+def test_a_run_that_was_stopped_bears_no_times_either(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its questions and its student lies all private training."""
+    monkeypatch.setattr(pipeline, "release_student", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        _generate(desk, tmp_path)
+    left = [path for path in (tmp_path / "run" / "release").rglob("*") if path.is_file()]
+    assert {"questions-1.safetensors", "student-1.safetensors", "pseudo.json"} <= {path.name for path in left}
+    assert {path.stat().st_mtime for path in left} == {runs.NO_TIME}
 
 
 @pytest.mark.parametrize("caution", [0, 1000])

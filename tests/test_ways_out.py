@@ -19,9 +19,11 @@ from hearsay.config import Config
 from hearsay.config_augment import AugmentConfig
 from hearsay.errors import BadInput, ConfigError, DataError
 from hearsay.lm import LanguageModel, save
+from hearsay.origins import origins
 from hearsay.private.labelled import collect
 from hearsay.private.teaching import make_partition
 from hearsay.public import cards, corpus_card
+from hearsay.public.cards import Round
 from hearsay.public.selection import Chosen
 from hearsay.reading import Row
 from hearsay.report import page
@@ -111,6 +113,8 @@ def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Pa
     (tmp_path / "linked in a run").symlink_to(own.release)
     (tmp_path / "linked twice").mkdir()
     (tmp_path / "linked twice" / "0_Transformer").symlink_to(tmp_path / "linked files")
+    (tmp_path / "linked twice" / "loop").symlink_to("loop")
+    (tmp_path / "linked twice" / "nowhere").symlink_to("gone/for/good")
     (student / "vocabulary.json").symlink_to(tmp_path / "corpus.jsonl")  # a link of its own hides nothing
     for folder in (tmp_path / "linked files", tmp_path / "linked deeper" / "0_Transformer", own.release / "student"):
         folder.mkdir(parents=True)
@@ -126,6 +130,18 @@ def test_a_student_of_another_ledger_is_refused_however_it_is_named(tmp_path: Pa
         body["generator"] = {"backend": "endpoint" if way == "endpoint" else "local", "model": str(named)}
     with pytest.raises(BadInput, match="must be charged to one ledger"):
         played(tmp_path, body)
+
+
+def test_a_student_that_was_moved_to_another_disk_is_still_the_runs(tmp_path: Path, student: Path) -> None:
+    (student / "config.json").write_text("{}")
+    student.rename(tmp_path / "disk")
+    student.symlink_to(tmp_path / "disk")
+    (tmp_path / "alias").symlink_to(student.parent)
+    for named in (student, tmp_path / "alias" / "student", tmp_path / "alias" / ".." / "release" / "student"):
+        (found,) = {(origin.run.folder, origin.released) for origin in origins(named)}
+        assert found == (student.parent.parent, True)
+    assert [origin.released for origin in origins(student.parent / ".." / "internal")] == [False]
+    assert not list(origins(tmp_path / "disk"))  # as for any copy, nobody can tell
 
 
 def test_a_base_model_carries_the_cost_of_the_run_that_made_it(tmp_path: Path, student: Path) -> None:
@@ -162,7 +178,7 @@ def test_a_model_that_no_guarantee_covers_is_no_base_model(tmp_path: Path, linke
 def test_a_run_json_of_another_program_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "run.json").write_text('{"name": "sweep"}')
-    assert not list(runs.runs_around(tmp_path / "model"))
+    assert not list(origins(tmp_path / "model"))
 
 
 # --- private text that is named as public ---------------------------------------------------------------------------
@@ -271,6 +287,17 @@ def test_the_student_card_tells_a_folder_by_its_last_name(tmp_path: Path, monkey
         assert told["model"] == "base" and told["how"].endswith("base model base")
     for model in ("embedded", "openai-community/gpt2"):
         assert cards.told(model) == model
+
+
+def test_a_card_tells_each_round_of_answers_as_it_was(tmp_path: Path) -> None:
+    config = Config.model_validate(generating(tmp_path, ask={"recipe": "hellinger", "rounds": 3}))
+    here = runs.begin(tmp_path / "run", "{}", tmp_path / "ledger.sqlite", tmp_path / "home")
+    told = cards.made(config, here, [Round(60, moved=True), Round(0), Round(60)])
+    assert (told["rounds"], told["questions"]) == (2, 120) and "120 questions" in told["how"]
+    assert "the answers of round 3" in told["stayed"] and "Round 2 of answers asked nothing" in told["stayed"]
+    assert told["stayed"].count("stayed where it was") == 2
+    assert "stayed as its warm-up had left it" in cards.made(config, here, [Round(0), Round(60)])["stayed"]
+    assert not cards.made(config, here, [Round(60, moved=True)])["stayed"]
 
 
 # --- the page -------------------------------------------------------------------------------------------------------

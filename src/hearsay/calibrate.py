@@ -27,6 +27,7 @@ from hearsay import lm as models
 from hearsay import stages
 from hearsay.accounting.bounds import UNIT_BALL, Bound
 from hearsay.config import Config
+from hearsay.errors import BadInput
 from hearsay.forecast import Calibration
 from hearsay.lm import end_id, start_id
 from hearsay.private.moves import frame_of, moves
@@ -161,6 +162,8 @@ class Probe:
         count = max(1, round(ask.questions * len(asked) / ask.sentences))
         choice = Choice(count, ask.candidates, ask.top_p, ask.tail, config.data.prefix_tokens, threshold, 0.0, 0)
         questions = self.time("question", lambda: pose(learner, asked, start, end, choice), count)
+        if not len(questions):
+            raise BadInput("got no position to ask about, need some to measure: lower ask.rank_threshold")
         answered = Answered(questions, torch.rand(len(questions), questions.width))
         self.time("student step", lambda: distil(learner, answered, end, lesson), STEPS)
         return learner.flat.detach()[0], questions

@@ -14,8 +14,9 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import methods as baselines
 from hearsay.config import Budgeted, Config
 from hearsay.errors import BadInput, BudgetError, HearsayError
+from hearsay.origins import origins
 from hearsay.release.updates import full_scale, sampled_scale
-from hearsay.run import Run, runs_around
+from hearsay.run import Run
 
 
 def check_feasible(config: Config, *, anyway: bool) -> plan.Plan:
@@ -72,14 +73,15 @@ def answerable(
 
 def check_origin(place: str | Path, run: Run) -> None:
     """A model or text that a run made carries that run's cost: both must stand in one ledger, or the cost hides."""
-    for maker, real in runs_around(Path(place)) if place != "embedded" else ():
+    for origin in origins(Path(place)) if place != "embedded" else ():
+        maker = origin.run
         if maker.ledger != run.ledger:
             raise BadInput(
                 f"what {maker.folder} released is charged to {maker.ledger}, this run to {run.ledger}; both must be "
                 f"charged to one ledger: type --ledger {maker.ledger}"
             )
-        if not real.is_relative_to(maker.release):
-            where = f"{place} lies" if real == Path(place).resolve() else f"{place} leads to {real}, which lies"
+        if not origin.released:
+            where = f"{place} lies" if origin.place == Path(place) else f"{place} leads to {origin.place}, which lies"
             raise BadInput(f"{where} in a run directory but not in its release/: no guarantee covers it; name another")
 
 

@@ -87,7 +87,7 @@ def _refuse_first(work: Work, questions: Questions, needed: str) -> None:
         raise BadInput(
             f"the student's sentences offer {len(questions)} positions to ask about and hold out "
             f"{questions.held_out.sum()} of them; need {needed}. Nothing was asked or charged. Raise ask.sentences or "
-            "ask.holdout, lower ask.rank_threshold, or set student.caution: 0"
+            "ask.holdout, lower ask.rank_threshold, or set student.caution: 0, and name another --out"
         )
 
 

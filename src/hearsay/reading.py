@@ -29,7 +29,7 @@ WHOLE = re.compile(r"([+-]?)(\d+)(?:\.0*)?")  # what tools make of a whole numbe
 ROUNDED = re.compile(r"[+-]?\d+(?:\.\d*)?e\+?\d{1,3}", re.IGNORECASE)  # and of a large one
 EXACT = 2**53  # from here on a float is no longer one number
 INVISIBLE = re.compile(  # what Unicode calls default-ignorable and does not count as control or format
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 FORMATS = ".jsonl or .csv (optionally with .gz, .xz or .bz2), .parquet, or a folder saved by Dataset.save_to_disk"
 

@@ -28,9 +28,10 @@ from hearsay.accounting import chain, identity
 from hearsay.disk import write_text
 from hearsay.errors import BadInput, ConfigError
 
-OWN = ("config.yaml", "environment.json", "internal", "release", "private")
-RECEIPT = "forgotten.json"
 LOCK = ".lock"
+PROGRESS = "progress.jsonl"
+OWN = ("config.yaml", "environment.json", "run.json", "internal", "release", "private", LOCK, PROGRESS)
+RECEIPT = "forgotten.json"
 ELSEWHERE = ("engine", "address", "workers")  # of compute
 PACKAGES = ("hearsay", "torch", "transformers", "peft", "opacus", "numpy", "dp-accounting", "mpmath")
 
@@ -59,21 +60,14 @@ class Run:
     def note(self, stage: str, **public: Any) -> None:
         """One line of progress: public settings and times only. Nothing computed from private text may come here."""
         line = {"time": round(time.time(), 3), "stage": stage, **public}
-        place = os.open(self.folder / "progress.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        place = os.open(self.folder / PROGRESS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(place, "a") as file:  # for the owner: how long private work took tells how much there was of it
             file.write(json.dumps(line) + "\n")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One process works on a run directory at a time; its number stands in the lock, so that it can be stopped."""
-        with (self.folder / LOCK).open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadInput(f"another process is working on {self.folder}; wait for it or stop it") from None
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
+        """One process works on a run directory at a time."""
+        with _locked(self.folder):
             if open_run(self.folder).id != self.id:
                 raise BadInput(f"{self.folder} has just been begun anew by another process; name another with --out")
             yield
@@ -97,18 +91,41 @@ def begin(folder: Path, config_text: str, ledger: Path, home: Path | None = None
 
     `home` is where the secret lives that names units and corpus; the usual place if left out.
     """
-    if (folder / "run.json").exists():
-        anew = _other_settings(folder, config_text) and _begun_anew(folder, config_text, ledger, home)
-        return anew or _take_up(folder, config_text, ledger)
+    if _stands(folder, config_text):
+        return _take_up(folder, config_text, ledger)
     existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(path.name not in OWN and not path.name.endswith(".draft") for path in folder.iterdir()):
             raise BadInput(f"{folder} is not empty and not a run directory; name another with --out")
-        return _lay_out(folder, config_text, ledger, home or identity.home())
+        with _locked(folder):  # somebody else may be beginning, or has just begun
+            if _stands(folder, config_text):
+                return _take_up(folder, config_text, ledger)
+            return _lay_out(folder, config_text, ledger, home or identity.home())
     except OSError as error:
         _clear(folder, existed)
         raise BadInput(f"cannot write {folder}: {error.strerror}; name another with --out") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The number of the process that holds it stands in the lock, so that it can be stopped."""
+    with (folder / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"another process is working on {folder}; wait for it or stop it") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _stands(folder: Path, config_text: str) -> bool:
+    """Whether a run has its place here. One that was refused before it left or asked anything gives way to another."""
+    if not (folder / "run.json").exists():
+        return False
+    return not (_other_settings(folder, config_text) and _untouched(open_run(folder)))
 
 
 def refuse_foreign(folder: Path, own: tuple[str, ...]) -> None:
@@ -118,7 +135,8 @@ def refuse_foreign(folder: Path, own: tuple[str, ...]) -> None:
 
 
 def _lay_out(folder: Path, config_text: str, ledger: Path, home: Path) -> Run:
-    """run.json comes last: without it the directory counts as not begun, and a second try finds it as it left it."""
+    """run.json comes last, and goes first: without it the directory counts as not begun, and is laid out again."""
+    (folder / "run.json").unlink(missing_ok=True)
     (folder / "release").mkdir(exist_ok=True)
     for name in ("private", "internal"):  # text, and what is measured on text: no other account may look
         (folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -149,24 +167,6 @@ def open_run(folder: Path) -> Run:
         raise BadInput(f"{folder} is not a run directory; type `hearsay run CONFIG --out {folder}`") from None
 
 
-def runs_around(place: Path) -> Iterator[tuple[Run, Path]]:
-    """Every run that a file or folder belongs to, however deep it lies there, with the place that does."""
-    for real in _behind_links(place):
-        for folder in (real, *real.parents):
-            if (folder / "run.json").is_file():
-                with contextlib.suppress(BadInput):  # another program's run.json
-                    yield open_run(folder), real
-
-
-def _behind_links(place: Path) -> list[Path]:
-    """Where a file or folder really lies, and all that links inside it lead to, however many times over."""
-    found = [place.resolve()]
-    for real in found:  # which grows on the way
-        links = (path for path in sorted(real.rglob("*")) if path.is_symlink() and path.exists())
-        found += [path for path in dict.fromkeys(link.resolve() for link in links) if path not in found]
-    return found
-
-
 def worker(folder: Path) -> int | None:
     """The number of the process that works on a run directory now; None if there is none, however the last one ended.
 
@@ -182,17 +182,6 @@ def worker(folder: Path) -> int | None:
         return number
     except (OSError, ValueError):
         return None
-    return None
-
-
-def _begun_anew(folder: Path, config_text: str, ledger: Path, home: Path | None) -> Run | None:
-    """Where a run was refused before it left or asked anything, new settings may take its place; under its lock, since
-    one that is only just beginning has left nothing either.
-    """
-    begun = open_run(folder)
-    with contextlib.suppress(BadInput), begun.alone():
-        if _untouched(begun):
-            return _lay_out(folder, config_text, ledger, home or identity.home())
     return None
 
 
@@ -213,6 +202,7 @@ def _take_up(folder: Path, config_text: str, ledger: Path) -> Run:
 
 
 def _other_settings(folder: Path, config_text: str) -> bool:
+    open_run(folder)  # else it is another program's, and has no config of ours
     return bool(_settled((folder / "config.yaml").read_text()) != _settled(config_text))
 
 

@@ -217,8 +217,8 @@ PLANTS = (
     Plant("rounds paid for that could teach nothing", "hearsay.pipeline",
           "        if needed := _missing(config, questions):", "        if needed := not questions.width and 'all':",
           "tests/test_pipeline.py::test_a_round_that_would_buy_nothing_is_left_out_where_others_were_paid_for"),
-    Plant("a run that is at work begun anew", "hearsay.run", "contextlib.suppress(BadInput), begun.alone():",
-          "contextlib.suppress(BadInput):",
+    Plant("a run that is at work begun anew", "hearsay.run",
+          "        with _locked(folder):  # somebody else may be beginning, or has just begun", "        if True:",
           "tests/test_cli.py::test_a_run_that_was_refused_before_it_read_anything_takes_other_settings"),
     # A labelled corpus
     Plant("a file of candidates released before it is compared", "hearsay.candidates",

@@ -161,21 +161,25 @@ class OnRay(Generic[Bench]):
     expected: str  # the signature of the run's own bench
 
     def map(self, task: Task[Bench, Result], items: Items, progress: Progress) -> Iterator[Result]:
-        """After a failure, shares that are under way end by themselves, or with our connection to Ray. They are not
-        cancelled: where that meets a share just handed to a worker, Ray ends this whole process instead (a race that
+        """After a failure, shares that are under way end with our connection to Ray; those of a guest are waited for.
+        None is cancelled: where that meets a share just handed to a worker, Ray ends this whole process (a race that
         its own tracker knows, ray-project/ray 54798), and the exception would be told to nobody.
         """
         ray, running, done = self.cluster.ray, dict[Any, int](), 0
         told = ray.put((self.plan, self.expected, task))
         shares = np.array_split(items, min(SHARES * self.cluster.workers, max(1, len(items))))
-        while shares or running:
-            while shares and len(running) < self.cluster.workers:
-                share = shares.pop()
-                running[self._remote().remote(told, share)] = len(share)
-            (ready, *_), _ = ray.wait(list(running), num_returns=1)
-            yield self._opened(ready)
-            done += running.pop(ready)
-            progress(done, len(items))
+        try:
+            while shares or running:
+                while shares and len(running) < self.cluster.workers:
+                    share = shares.pop()
+                    running[self._remote().remote(told, share)] = len(share)
+                (ready, *_), _ = ray.wait(list(running), num_returns=1)
+                yield self._opened(ready)
+                done += running.pop(ready)
+                progress(done, len(items))
+        finally:
+            if running and self.cluster.guest:  # which outlives the run: nobody may read shards that it has let go of
+                ray.wait(list(running), num_returns=len(running))
 
     def _remote(self) -> Any:
         gpus = 1 if self.cluster.gpus else 0

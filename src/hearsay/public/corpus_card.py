@@ -9,11 +9,12 @@ from hearsay.accounting import statement
 from hearsay.accounting.ledger import Ledger
 from hearsay.config_augment import AugmentConfig
 from hearsay.disk import drafting, write_text
+from hearsay.origins import origins
 from hearsay.public.cards import render, told
 from hearsay.public.generator import Candidate
 from hearsay.public.selection import Chosen
 from hearsay.public.space import Floats
-from hearsay.run import Run, forget_time, runs_around
+from hearsay.run import Run, forget_time
 
 FOLDER = "synthetic"
 
@@ -83,7 +84,7 @@ def writer(config: AugmentConfig) -> Literal["owner", "student", "public"]:
     settings = config.generator
     if settings.backend == "file":
         return "owner"
-    return "student" if settings.backend == "student" or any(runs_around(Path(settings.model))) else "public"
+    return "student" if settings.backend == "student" or any(origins(Path(settings.model))) else "public"
 
 
 def how(config: AugmentConfig) -> str:
