@@ -98,7 +98,9 @@ def origin(model: str, *corpus: Path) -> str:
 
 
 def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, settings, what the table needs to know); a grid repeats every cell along one setting."""
+    """(name, settings, what the table needs to know); a grid repeats every cell along one setting. A cell's `at` says
+    what else it changes at some of the grid's values.
+    """
     common = {"kind": body["kind"]} if "kind" in body else {}
     for name, cell in body["cells"].items():
         if name not in body.get("only", body["cells"]):  # a corpus may want fewer
@@ -112,7 +114,9 @@ def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, 
             over: Any = value
             for part in reversed(dotted.split(".")):
                 over = {part: over}
-            yield f"{name}, {value:g}", merge(cell, over), common | {"series": name, "x": value}
+            plain = {k: v for k, v in cell.items() if k != "at"}
+            settings = merge(merge(plain, over), cell.get("at", {}).get(value, {}))
+            yield f"{name}, {value:g}", settings, common | {"series": name, "x": value}
 
 
 def _shared(base: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

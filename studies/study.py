@@ -1,11 +1,12 @@
 """A study: one YAML, one command, one table. Resumable cell by cell; several studies share their panels.
 
     python studies/study.py studies/table-3.yaml ... --data DATA --model MODEL --out DIR
-        [--corpus NAME] [--seeds 0 1 2] [--only CELL ...] [--minutes 9] [--known studies/results]
+        [--corpus NAME] [--seeds 0 1 2] [--only CELL ...] [--minutes 9] [--known studies/results] [--at-once 10]
 
 Writes DIR/NAME-CORPUS.json (raw), .md (table) and .svg (where a picture says more). What a corpus settles for all
 studies stands in bases.yaml. A seed is another public seed (pseudo text, questions, student), another partition key and
-fresh noise. Processes with different --seeds may share DIR. A YAML without `about` is a list of whole runs: run.py.
+fresh noise. A GPU has room for several panels at once (--at-once); processes with different --seeds may share DIR. A
+YAML without `about` is a list of whole runs: run.py.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import agenda, cells, clinic, corpora, panel, phrases, pictures, references, writing
+from studies import agenda, cells, clinic, corpora, crew, panel, phrases, pictures, references, writing
 from studies import run as whole
 from studies.agenda import Cell, Study, cells_of, rows, study_of
 from studies.run import merge
@@ -61,13 +62,14 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="*", help="all of the study's by default")
     parser.add_argument("--only", nargs="*", action="extend", help="cells to run (also --only=-KL); all by default")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--at-once", type=int, default=1, help="panels at once, each in a process of its own")
     parser.add_argument("--known", type=Path, help="folder of earlier results, whose cells are taken over, not redone")
     parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
     return parser.parse_args(words)
 
 
 def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
-    """Seed by seed, panel by panel, so that each is seated once and one at a time."""
+    """Seed by seed, panel by panel, so that each is seated once, by one process."""
     studies = [study_of(name, body, given) for name, body in bodies.items()]
     for study in [one for one in studies if one.body.get("kind") == "labels"]:
         clinic.perform(study, given)
@@ -77,17 +79,22 @@ def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> Non
     if given.known:
         take_over(every, seeds, given.known)
     ends = time.monotonic() + 60 * given.minutes
+    todo = []
     for seed in given.seeds if given.seeds is not None else seeds:
         for key in dict.fromkeys(cell.key for cell in every):
             mine = [cell for cell in every if cell.key == key and not cell.file(seed).exists()]
-            if mine and time.monotonic() < ends:
-                _panel(mine, seed, ends, given)
-    for study in [] if given.cells_only else studies:
-        collect(study)
-        print(f"wrote {study.out / study.label}.md, beside its JSON and picture")
+            todo += [(mine, seed, ends, given)] if mine else []
+    try:
+        crew.carry_out(_panel, todo, given.at_once)
+    finally:
+        for study in [] if given.cells_only else studies:
+            collect(study)
+            print(f"wrote {study.out / study.label}.md, beside its JSON and picture")
 
 
 def _panel(mine: list[Cell], seed: int, ends: float, given: argparse.Namespace) -> None:
+    if time.monotonic() > ends:
+        return
     first = mine[0]
     seated = panel.seat(first.panel, first.pool, given.out / "panels", seed)
     asking = [cell.settings for cell in mine if cell.extra.get("kind") != "phrases"]  # phrases need no teachers
