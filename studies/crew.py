@@ -20,7 +20,7 @@ def carry_out(work: Callable[..., None], todo: Sequence[tuple[Any, ...]], at_onc
             work(*one)
         return
     failed = 0
-    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_settle, initargs=(at_once,)) as crew:
+    with ProcessPoolExecutor(at_once, get_context("spawn"), initializer=_settle, initargs=(at_once,)) as crew:
         for future in as_completed([crew.submit(_alone, work, one) for one in todo]):
             if future.exception():
                 failed += 1

@@ -344,6 +344,16 @@ def test_an_unexpected_error_names_its_place_and_quotes_nothing(hearsay: Any, mo
     assert hearsay("plan", "--json").json["kind"] == "ValueError"
 
 
+def test_too_little_memory_is_told_in_words(hearsay: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(request: object) -> None:
+        raise torch.OutOfMemoryError("Tried to allocate 3.38 GiB")
+
+    monkeypatch.setattr("hearsay.accounting.plan.make", fail)
+    called = hearsay("plan")
+    assert called.code == 1 and "lower compute.block" in called.err and "the same command continues" in called.err
+    assert "lower compute.block" in hearsay("plan", "--json").json["error"]
+
+
 def test_a_budget_that_does_not_allow_it(tmp_path: Path) -> None:
     path, folder = _answered(tmp_path)
     ledger = Ledger.open(path)

@@ -226,8 +226,26 @@ def test_where_place_matters_units_go_one_at_a_time(tiny_gpt2: LanguageModel, mo
 
     monkeypatch.setattr(Moves, "of", leaky)
     assert place_matters(crowd.moves, frame, 300)
-    stack = type("Stack", (), {"top": crowd.moves.top, "device": CPU, "lm": tiny_gpt2})
-    assert moving.moves(stack, SHAPE, 4).block == 1  # type: ignore[arg-type]
+    assert moving.moves(_stack(crowd, tiny_gpt2), SHAPE, 4).block == 1
+
+
+def _stack(crowd: Crowd, lm: LanguageModel) -> Any:
+    return type("Stack", (), {"top": crowd.moves.top, "device": CPU, "lm": lm})
+
+
+@pytest.mark.parametrize(("room", "block"), [(8, 8), (3, 2), (0, 1)])
+def test_where_memory_is_short_fewer_units_share_a_launch(
+    tiny_gpt2: LanguageModel, monkeypatch: pytest.MonkeyPatch, room: int, block: int
+) -> None:
+    crowd, healthy = _crowd(tiny_gpt2, _people(3)), Moves.of
+
+    def short(self: Moves, *given: Any) -> torch.Tensor:
+        if self.block > room:
+            raise torch.OutOfMemoryError("injected")
+        return healthy(self, *given)
+
+    monkeypatch.setattr(Moves, "of", short)
+    assert moving.moves(_stack(crowd, tiny_gpt2), SHAPE, 8).block == block
 
 
 @pytest.mark.parametrize("words", [None, 96])

@@ -172,7 +172,7 @@ class Compute(Section):
 
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1 ...")
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of teachers; auto: bfloat16 if fast")
-    block: Positive | None = Field(None, description="teachers per launch; null: chosen for the device")
+    block: Positive | None = Field(None, description="teachers (updates: units) a launch; null: chosen for the device")
     compile: bool = Field(False, description="torch.compile; pays on a GPU for long runs")
     seed: int = Field(0, description="seed of everything public (never of the noise)")
     threads: Positive | None = Field(None, description="of each process; null: torch's choice. Changes last bits")

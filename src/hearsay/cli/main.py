@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 from traceback import extract_tb
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,6 +22,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback with local variables would print private text
 )
 TERMINATED = 128 + signal.SIGTERM
+NO_MEMORY = (
+    "ran out of memory. What was paid for is kept, and the same command continues once other programs leave more "
+    "memory; a new run needs less with a lower compute.block, student.batch, adapter.rank or adapter.blocks"
+)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -62,10 +66,7 @@ def main() -> None:
     try:
         app()
     except HearsayError as error:
-        if "--json" in sys.argv:
-            print_json({"error": str(error), "kind": type(error).__name__})
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _fail(error)
     except BrokenPipeError:
         sys.exit(1)  # the reader of our output went away
     except OSError as error:
@@ -80,8 +81,17 @@ def main() -> None:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
+        if type(error).__name__ in ("OutOfMemoryError", "MemoryError"):  # torch's, without importing it for that
+            _fail(HearsayError(NO_MEMORY))
         _print_place(error)
         sys.exit(HearsayError.exit_code)
+
+
+def _fail(error: HearsayError) -> NoReturn:
+    if "--json" in sys.argv:
+        print_json({"error": str(error), "kind": type(error).__name__})
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 def _terminated(*_: object) -> None:

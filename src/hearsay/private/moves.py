@@ -12,6 +12,7 @@ shape; where it does matter, units are launched one at a time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from hearsay.private.packing import Frame, Rows, pack
 from hearsay.private.stack import Stack
 from hearsay.private.training import BlockState, TrainingShape, advance, output_gradient, shared_gradient
 from hearsay.private.units import KINDS, Block, Units
+from hearsay.private.waves import attempt
 from hearsay.stacked import StackedTop
 from hearsay.vocabulary import Shortlist
 
@@ -60,7 +62,7 @@ class Moves:
     def of(self, rows: Block, first: Tensor, listed: Shortlist | None = None) -> Tensor:
         tokens, targets, positions = (self._schedule(torch.from_numpy(np.ascontiguousarray(part))) for part in rows)
         if self.shape.steps == 1:
-            return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)
+            return shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed).neg_()
         flat = first.repeat(self.block, 1)
         state = BlockState(flat, torch.zeros_like(flat), torch.zeros_like(flat), tokens, targets, positions)
         outputs = self.top.layout.outputs().to(self.device)
@@ -80,12 +82,17 @@ class Moves:
 def moves(stack: Stack, shape: TrainingShape, block: int, listed: Shortlist | None = None) -> Moves:
     """On the stack's own adapters; one unit a launch where the device's arithmetic depends on a unit's place.
 
-    `listed` is any round's shortlist, for its shape.
+    The trial has the shape of every launch to come: where the device has too little memory for it, half as many units
+    are launched, and half again. `listed` is any round's shortlist, for its shape.
     """
-    made = Moves(stack.top, shape, stack.device, block)
-    if block > 1 and place_matters(made, frame_of(stack.lm, shape), stack.top.split.head.shape[0], listed):
-        return Moves(stack.top, shape, stack.device, 1)
-    return made
+    while block > 1:
+        made = Moves(stack.top, shape, stack.device, block)
+        trial = partial(place_matters, made, frame_of(stack.lm, shape), stack.top.split.head.shape[0], listed)
+        matters = attempt(trial)
+        if matters is False:
+            return made
+        block = 1 if matters else block // 2
+    return Moves(stack.top, shape, stack.device, 1)
 
 
 def place_matters(made: Moves, frame: Frame, vocabulary: int, listed: Shortlist | None = None) -> bool:

@@ -8,6 +8,7 @@ otherwise: its launches fill the device, and while it works the next block is pa
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -34,8 +35,8 @@ class Memory:
     def explain(self, block: int) -> str:
         need = (self.base + self.state + self.launch) / _GIB
         return (
-            f"got a device too small for one block of {block} teachers, need about {need:.1f} GiB "
-            f"(model {self.base / _GIB:.1f}, adapters and rows {self.state / _GIB:.1f}, "
+            f"got a device too small, or too full of other work, for one block of {block} teachers, need about "
+            f"{need:.1f} GiB (model {self.base / _GIB:.1f}, adapters and rows {self.state / _GIB:.1f}, "
             f"one step {self.launch / _GIB:.1f}); "
             "lower compute.block, adapter.rank, adapter.blocks or teachers.rows, or choose a smaller model"
         )
@@ -102,7 +103,7 @@ def in_waves(blocks: list[int], size: int, run: Callable[[list[int]], T], too_sm
     """Runs blocks `size` at a time; after an out-of-memory error repeats the wave with half as many."""
     while blocks:
         wave = blocks[:size]
-        result = _attempt(wave, run)
+        result = attempt(partial(run, wave))
         if result is not None:
             yield result
             blocks = blocks[size:]
@@ -112,9 +113,10 @@ def in_waves(blocks: list[int], size: int, run: Callable[[list[int]], T], too_sm
             raise ModelError(too_small())
 
 
-def _attempt(wave: list[int], run: Callable[[list[int]], T]) -> T | None:
+def attempt(run: Callable[[], T]) -> T | None:
+    """What `run` returns; none if the device had too little memory for it."""
     try:
-        return run(wave)
+        return run()
     except torch.OutOfMemoryError:
         pass  # leaving the handler first lets go of the frames that hold the tensors
     if torch.cuda.is_available():

@@ -17,6 +17,7 @@ from torch import Tensor
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.errors import HearsayError
 
+AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # values whose integers are held at once: a cache, a share of a GPU's memory
 HAIR = 1 - 2.0**-21  # half a step: with a whole one, even shares of a vote would fall on the edge between two steps
 
 
@@ -33,10 +34,11 @@ class BoundedSum:
         self.total = torch.zeros((questions, width), dtype=torch.int64, device=device)
 
     def add(self, vectors: Tensor) -> None:
-        steps = on_grid(vectors, self.bound)
-        if steps.shape[1:] != self.total.shape:
-            raise BoundBroken(f"vectors of shape {tuple(steps.shape[1:])} for a sum of {tuple(self.total.shape)}")
-        self.total += steps.sum(dim=0)
+        if vectors.shape[1:] != self.total.shape:
+            raise BoundBroken(f"vectors of shape {tuple(vectors.shape[1:])} for a sum of {tuple(self.total.shape)}")
+        at_once = AT_ONCE.get(vectors.device.type, 2**20)
+        for part in vectors.split(max(1, at_once // self.total.numel())):
+            self.total += on_grid(part, self.bound).sum(dim=0)
 
     def join(self, other: "BoundedSum") -> None:
         """Adds another part's sum. It must be a sum of the same kind: another bound is another sensitivity."""

@@ -72,7 +72,7 @@ class Crowd:
         page = round.number % self.units.pages
         scale = 1 / self.clip if round.weights is None else round.weights.to(self.moves.device) / self.clip
         for move in self.moves(self.units, round.student, page, chosen, round.listed):
-            yield (move * scale)[:, None]
+            yield move.mul_(scale)[:, None]
 
     @cached_property
     def signature(self) -> str:
