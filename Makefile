@@ -28,11 +28,12 @@ lint:
 suite:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart 0
 
-# make study NAME=table-3 [CORPUS=airline] [DATA=folder-of-corpora] [MODEL=folder-or-hub-id] [OUT=folder]
-# The corpora sgd and europarl need DATA and want a GPU; the simulated ones (airline, clinic) need neither.
+# make study NAME=table-3 [CORPUS=airline] [DATA=folder-of-corpora] [MODEL=folder-or-hub-id] [OUT=folder] [AT_ONCE=6]
+# The corpora sgd and europarl need DATA and want a GPU; the simulated ones (airline, clinic) need neither. AT_ONCE: as
+# many panels of teachers as the GPU's memory holds.
 study: setup
 	$(BIN)/python studies/study.py studies/$(NAME).yaml --data $(or $(DATA),.) --model $(or $(MODEL),embedded) \
-	  --out $(or $(OUT),runs/studies) $(if $(CORPUS),--corpus $(CORPUS))
+	  --out $(or $(OUT),runs/studies) --at-once $(or $(AT_ONCE),1) $(if $(CORPUS),--corpus $(CORPUS))
 
 # Every study at small size on the simulators: all of them run, none says anything about quality.
 studies-small: setup

@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import shutil
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ import yaml
 from hearsay import lm as models
 from hearsay import pipeline
 from hearsay.accounting import gaussian
+from hearsay.errors import HearsayError
 from hearsay.lm import LanguageModel
 from hearsay.private.engine import Local
 from hearsay.private.workshop import Teaching
@@ -30,7 +32,7 @@ from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import again, agenda, cells, corpora, intervals, panel, phrases, study, writing  # noqa: E402
+from studies import again, agenda, cells, corpora, crew, intervals, panel, phrases, study, writing  # noqa: E402
 
 BODIES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "studies").glob("*.yaml"))}
 ABOUT = {name: body for name, body in BODIES.items() if "about" in body}
@@ -108,6 +110,21 @@ def test_a_cell_that_is_lost_is_made_again_from_the_same_panel(out: Path) -> Non
     lost.unlink()
     perform(out, ["table-4"])
     assert json.loads(lost.read_text()) == before and len(list((out / "out" / "panels").iterdir())) == panels
+
+
+def test_a_panel_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
+    todo = [(str(tmp_path / "one"),), (str(tmp_path),), (str(tmp_path / "other"),)]
+    with pytest.raises(HearsayError, match="1 of 3 panels failed"):
+        crew.carry_out(os.mkdir, todo, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
+
+
+def test_a_grid_may_change_other_settings_along_the_way() -> None:
+    cell = {"method": "updates", "at": {0.5: {"updates": {"rounds": 7}}}}
+    body = {"grid": {"privacy.epsilon": [3, 0.5]}, "cells": {"updates": cell}}
+    found = {name: settings for name, settings, _ in agenda.rows(body)}
+    assert found["updates, 3"] == {"method": "updates", "privacy": {"epsilon": 3}}
+    assert found["updates, 0.5"] == found["updates, 3"] | {"privacy": {"epsilon": 0.5}, "updates": {"rounds": 7}}
 
 
 def test_noise_stands_in_the_order_that_arithmetic_says(out: Path) -> None:
