@@ -51,8 +51,13 @@ def cells(study: str, corpus: str) -> dict[str, Any]:
 
 
 def measured(study: str, *needed: str, among: tuple[str, ...] = CORPORA) -> list[str]:
-    """Corpora on which all these cells were measured on at least two seeds."""
-    return [one for one in among if all(len(cells(study, one).get(name, {})) > 1 for name in needed)]
+    """Corpora on which all these cells were measured on at least two seeds that they share."""
+    found = []
+    for corpus in among:
+        mine = cells(study, corpus)
+        shared = set.intersection(*(set(mine.get(name, {})) for name in needed))
+        found += [corpus] if len(shared) > 1 else []
+    return found
 
 
 def joined(verdicts: dict[str, str]) -> str:
@@ -148,9 +153,11 @@ def leaks(cell: str, other: str) -> Callable[[], Finding]:
         for corpus in measured("table-11", cell, other):
             mine = cells("table-11", corpus)
             low, high = (estimate(values(mine[name], "name_leak_rate")).mean for name in (cell, other))
-            shows.append(f"{NAMES[corpus]} {low:.2%} beside {high:.2%}")
+            chance = estimate(values(mine["public"], "name_leak_rate")).mean
+            shows.append(f"{NAMES[corpus]} {low:.2%} beside {high:.2%} (the public model {chance:.2%})")
             found = sum(round(one["name_leak_rate"] * one["completions"]) for one in mine[other].values())
-            verdicts[corpus] = "holds" if low < high / 5 and found >= ENOUGH_LEAKS else "not clear"
+            told = low < high / 5 and found >= ENOUGH_LEAKS and chance < high
+            verdicts[corpus] = "holds" if told else "not clear"
         return Finding("; ".join(shows), joined(verdicts))
 
     return find

@@ -11,6 +11,7 @@ from studies import writing
 from studies.intervals import estimate
 from studies.writing import compared, plus_minus, values
 
+ANSWERS = ("hellinger", "seqpate")
 RESULTS = Path(__file__).parents[1] / "studies" / "results"
 CHART = """![What share of the gap each method closes on real text](figures/gaps.svg)
 
@@ -24,71 +25,82 @@ ABLATIONS = ("-Merge_P", "-KL", "-pseudo loss", "-Effi KD", "-Gaussian", "-All")
 SAYS = """
 On service dialogues at epsilon 3 the paper's recipe stands at {seqpate}, and its ablations lie between {least} and
 {most}; only votes differ clearly ({votes} in ln perplexity). {below} of the noisy values are negative. With one
-candidate, where the teachers can say nothing at all, the student stands at {one} ({alone}): with the paper's filter, at
-this noise, their answers add nothing that three seeds could show. So its order of ablations does not show here.
+candidate, where the teachers can say nothing at all, the student stands at {one} ({alone}): with the paper's filter,
+at this noise, their answers add nothing that three seeds could show. So its order of ablations does not show here.
 
 Without any noise (NOT PRIVATE) the recipe reaches {silent}, and the two ablations that were tried there hurt clearly:
 votes {silent_votes}, the likeliest token alone {silent_hard} (the paper, at epsilon 3 on AirDialog: +0.40 and +0.41).
-That would fit less noise in the paper than epsilon 3 costs; another corpus, a larger model and tuned settings are other
-explanations, and nothing here tells them apart. On speeches the same: without noise {silent_speakers}, votes
-{silent_votes_speakers}, the likeliest token {silent_hard_speakers}; with it {stayed_speakers} of {of_speakers} students
-of the recipe, its ablations and filters stayed where they had started, and {ruined_speakers} ended 2% or more above.
+That would fit less noise in the paper than epsilon 3 costs; another corpus, a larger model and tuned settings are
+other explanations, and nothing here tells them apart. On speeches the same: without noise {silent_speakers}, votes
+{silent_votes_speakers}, the likeliest token {silent_hard_speakers}; with it {stayed_speakers} of {of_speakers}
+students of the recipe, its ablations and filters stayed where they had started, and {ruined_speakers} ended 2% or
+more above.
 
-Of the filters, 10 candidates are best ({ten}; the paper's best keep 50 or more). A likely reason, not tested by itself:
-clamping negative values leaves the positive half of the noise on every further candidate.
+Of the filters, 10 candidates are best on dialogues ({ten}; the paper's best keep 50 or more). A likely reason, not
+tested by itself: clamping negative values leaves the positive half of the noise on every further candidate. On
+speeches no filter helped clearly.
 
 At epsilon 3 updates have the lowest mean on both corpora: they closed {dialogues} of the gap on service dialogues and
 {speakers} on speeches. The nearest is `mixed` ({mixed} and {mixed_speakers} in ln perplexity to updates: not clearly
 apart), which keeps a part of its budget for a round of answers by teachers restarted from the student. The answers
-brought nothing: before and after that round the perplexity was {rounds} on dialogues and {rounds_speakers} on speeches
-(all held-out rows; where both are the same, the held-out answers chose not to move at all). With half of the budget for
-answers `mixed` was worse on speeches (one seed; study `split`). So nothing here speaks for answers after updates, and
-the default spends the whole budget on updates.
+brought nothing: before and after that round the perplexity was {rounds} on dialogues and {rounds_speakers} on
+speeches (all held-out rows, of which the tables take 4,000; where both are the same, the held-out answers chose not
+to move). With half of the budget for answers `mixed` was worse on speeches (one seed; study `split`). So nothing here
+speaks for answers after updates, and the default spends the whole budget on updates.
 
 DP-SGD by Opacus closed {opacus} and {opacus_speakers}: at these settings behind updates by {behind} and
-{behind_speakers} in ln perplexity, clearly on both, and before every recipe by answers. Rank and rate decide: at twice
-the chosen rate the rehearsal's student with 64 ranks was worse than the public model. The best trials lie at the edge
-of their grids (the largest rank on dialogues, the lowest rate on both), so better ones may exist. Unit gradients are
-clipped the same way (a test compares the sums). What differs: DP-SGD trains both halves of an adapter, updates the
-outer ones only, over directions taken from public text and weighed by it; updates take every speaker in every round
-(DP-SGD half of them) and show more of a speaker's text, or more dialogues in more rounds; and they had more trials.
+{behind_speakers} in ln perplexity, clearly on both, and before every recipe by answers. Rank and rate decide: at
+twice the chosen rate the rehearsal's student with 64 ranks was worse than the public model. The best trials lie at
+the edge of their grids (the largest rank on dialogues, the lowest rate on both), so better ones may exist. Unit
+gradients are clipped the same way (a test compares the sums). What differs: DP-SGD trains both halves of an adapter,
+updates the outer ones only, over directions taken from public text and weighed by it; updates take every speaker in
+every round (DP-SGD half of them) and show more of a speaker's text, or more dialogues in more rounds; and they had
+more trials.
 
 It is not so everywhere: on simulated customers, with the embedded model and the studies' small settings, DP-SGD
-stands at {opacus_airline} and updates at {updates_airline} ({behind_airline} in ln perplexity), both with adapters
-of rank 4. Updates move only the outer half of an adapter: with rank 16 they stand at {larger_updates}, DP-SGD at
+stands at {opacus_airline} and updates at {updates_airline} ({behind_airline} in ln perplexity), both with adapters of
+rank 4. Updates move only the outer half of an adapter: with rank 16 they stand at {larger_updates}, DP-SGD at
 {larger_opacus} (study `ranks`; seen on the figures' own text, by one seed). There every method was rehearsed alike:
 six trials each on other simulated customers (`rehearse-airline`, below). {rehearsed}
 
-At epsilon 1 updates lead on real text again: they closed {dialogues_at_1} and {speakers_at_1}, DP-SGD
-{opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1}). There the answers of
-`mixed` did harm: before and after them {rounds_at_1} on dialogues, {rounds_speakers_at_1} on speeches. Held-out
-answers choose the step without bias but under the same noise, and the less they cost, the likelier they choose a
-wrong one.
+At epsilon 1 updates, then in fewer rounds and coordinates, lead on real text again: they closed {dialogues_at_1} and
+{speakers_at_1}, DP-SGD {opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1};
+its settings are those of 3). There the answers of `mixed` did harm: before and after them {rounds_at_1} on dialogues,
+{rounds_speakers_at_1} on speeches. Held-out answers choose the step without bias but under the same noise, and the
+less they cost, the likelier they choose a wrong one.
 
 So the product asks for more: a student moves only if the answers held out favour a step by two standard errors
 (`student.caution: 2`; all other tables were measured with 0). Study `caution` has both: of {by_answers} students by
 answers at epsilon 3, 1 and 0.1 on both corpora {harmed} ended 2% or more above their start without the rule, with it
-{harmed_cautious}. What it costs: `hellinger`, whose answers do say something, {cost} and {cost_speakers} at epsilon 3,
-{cost_at_1} and {cost_speakers_at_1} at 1 (ln perplexity, dialogues and speeches); the paper's recipe on dialogues its
-small gain ({cost_seqpate} at 3). In all {turned_down} cautious runs of `mixed` at epsilon 1 the answers were turned
-down, so it stands where its part of the updates ended ({left_mixed} and {left_mixed_speakers} to updates alone).
+{harmed_cautious}. What it costs: `hellinger`, whose answers do say something, {cost} and {cost_speakers} at epsilon
+3, {cost_at_1} and {cost_speakers_at_1} at 1 (ln perplexity, dialogues and speeches); the paper's recipe on dialogues
+its small gain ({cost_seqpate} at 3). In all {turned_down} cautious runs of `mixed` at epsilon 1 the answers were
+turned down, so it stands where its part of the updates ended ({left_mixed} and {left_mixed_speakers} to updates
+alone).
 
-From epsilon 0.1 to {furthest} on dialogues and {furthest_speakers} on speeches, wherever both were measured, updates
-lie below both recipes by answers (`figure-2`): at 0.1 they close {small} and {small_speakers} of the gap, where
-{ruined} of {tried} students by answers end 2% or more above their start.
+From epsilon 0.1 to {furthest} on dialogues and {furthest_speakers} on speeches updates have the lowest mean
+(`figure-2`). They are clearly apart from both recipes by answers at {clear} on dialogues and at {clear_speakers} on
+speeches, where students that answers harm make intervals wide. At 0.1 they close {small} and {small_speakers} of the
+gap, and {ruined} of {tried} students by answers end 2% or more above their start. The comparison favours updates:
+below 3 their settings follow the budget, those of the answers do not, and nothing keeps the latter's students at
+their start; what `caution` makes of that is told above.
 
-More teachers mean less noise and less text for each (`table-7`, `teachers`). On dialogues 200 teachers instead of 2,000
-cost `hellinger` {fewer} in ln perplexity, although teachers with more text know more: without noise their mean stands
-at {ensemble_few} with 250 teachers and at {ensemble_many} with 2,000, the student at {student_few} and {student_many}.
-On speeches, with 974 speakers, 200 teachers instead of 900 cost {fewer_speakers}. The paper's recipe gains too little
-from any number of them to tell.
+More teachers mean less noise and less text for each (`table-7`, `teachers`). On dialogues 200 teachers instead of
+2,000 cost `hellinger` {fewer} in ln perplexity, although teachers with more text know more: without noise their mean
+stands at {ensemble_few} with 250 teachers and at {ensemble_many} with 2,000, the student at {student_few} and
+{student_many}. On speeches, with 974 speakers, 200 teachers instead of 900 cost {fewer_speakers} ({fewer_seeds}
+seeds). The paper's recipe gains too little from many teachers to tell, but is harmed by few: of its students by 200
+teachers, 10 or one {ruined_few} of {asked_few} ended 2% or more above their start, of those by the most {ruined_many}
+of {asked_many}.
 
-Text of its own is worth {without} in ln perplexity to the paper's recipe on dialogues and {without_speakers} on
-speeches; updates on speeches do as well without ({updates_without_speakers}; `table-9`).
+Without text of its own the paper's recipe stands {without} in ln perplexity higher on dialogues and
+{without_speakers} on speeches ({pseudo_seeds} seeds, in which it did not move with that text: what is missed is the
+start). Updates on speeches do as well without ({updates_without_speakers}; `table-9`).
 
 Whether completions hold the surname of a private speaker tells nothing about speeches (`table-11`): {public_names} of
-the public model's do, and {private_names} of those of the model trained on the very text. Other people bear the same
-names, and a model that has read speeches has less reason to invent one.
+the public model's do, and {private_names} of those of the model trained on the very text ({names_seeds} seeds). What
+is counted there are names that others bear too, not secrets; why the public model writes more of them was not looked
+into.
 """
 REHEARSED = """What they chose stands at {shown} (study `rehearsed`, same customers and epsilon as above): in ln
 perplexity to updates, mixed {mixed}, DP-SGD {opacus}, hellinger {hellinger}, seqpate {seqpate}."""
@@ -196,14 +208,13 @@ def _budgets() -> dict[str, str]:
         cells = cells_of(f"figure-2-{label}")
         budgets = [x for x in (0.1, 0.5, 1, 3, 10, 50) if f"updates, {x:g}" in cells]
         for x in budgets:
-            if _ppl(cells, f"updates, {x:g}") >= min(
-                _ppl(cells, f"{name}, {x:g}") for name in ("hellinger", "seqpate")
-            ):
+            if _ppl(cells, f"updates, {x:g}") >= min(_ppl(cells, f"{name}, {x:g}") for name in ANSWERS):
                 raise SystemExit(f"updates do not lead at {x:g} on {label}: the page's sentence is no longer true")
-        starts = cells["public + pseudo"]
-        students += [(one["ppl"], starts[seed]["ppl"]) for name in ("hellinger", "seqpate")
-                     for seed, one in cells[f"{name}, 0.1"].items()]  # fmt: skip
-        told |= {f"furthest{on}": f"{budgets[-1]:g}", f"small{on}": _closed(cells, "updates, 0.1")}
+        for name in ANSWERS:
+            students += _beside(cells[f"{name}, 0.1"], cells["public + pseudo"])
+        clear = [x for x in budgets if all(_apart(cells, f"{name}, {x:g}", f"updates, {x:g}") for name in ANSWERS)]
+        told |= {f"furthest{on}": f"{budgets[-1]:g}", f"small{on}": _closed(cells, "updates, 0.1"),
+                 f"clear{on}": _listed([f"{x:g}" for x in clear])}  # fmt: skip
     return told | {"ruined": str(_harmed(students)), "tried": str(len(students))}
 
 
@@ -213,7 +224,18 @@ def _teachers() -> dict[str, str]:
     split, names = cells_of("teachers-sgd"), cells_of("table-11-europarl")
     pseudo, of_speakers = cells_of("table-9-sgd"), cells_of("table-9-europarl")
     few, many = "250 teachers", "2000 teachers"
+    starts = [(table, cells_of("recipes-sgd")), (speeches, cells_of("recipes-europarl"))]
+    by_few, by_many = ([pair for cells, others in starts for name in asked
+                        for pair in _beside(cells[name], others["public + pseudo"])]
+                       for asked in (("200 teachers", "10 teachers", "1 teacher"), (many,)))  # fmt: skip
+    moved = [one["ppl"] != one["references"]["public_pseudo"]["ppl"] for one in of_speakers["seqpate"].values()]
+    if any(moved):
+        raise SystemExit("a student of table 9 moved on speeches: the page's sentence is no longer true")
     return {
+        "ruined_few": str(_harmed(by_few)), "asked_few": str(len(by_few)),
+        "ruined_many": str(_harmed(by_many)), "asked_many": str(len(by_many)),
+        "fewer_seeds": str(len(speeches["2000 teachers, hellinger"])), "pseudo_seeds": str(len(of_speakers["seqpate"])),
+        "names_seeds": str(len(names["private"])),
         "fewer": _gap(table, "200 teachers, hellinger", "2000 teachers, hellinger"),
         "fewer_speakers": _gap(speeches, "200 teachers, hellinger", "2000 teachers, hellinger"),
         **{f"student_{key}": f"{_ppl(split, name):.1f}" for key, name in (("few", few), ("many", many))},
@@ -224,6 +246,20 @@ def _teachers() -> dict[str, str]:
         "updates_without_speakers": _gap(of_speakers, "updates, none", "updates", 3),
         **{f"{name}_names": writing.shown(names[name], "name_leak_rate") for name in ("public", "private")},
     }  # fmt: skip
+
+
+def _beside(cell: dict[str, Any], starts: dict[str, Any]) -> list[tuple[float, float]]:
+    """(perplexity, that of the start) by seed."""
+    return [(one["ppl"], starts[seed]["ppl"]) for seed, one in cell.items()]
+
+
+def _apart(cells: dict[str, Any], name: str, first: str) -> bool:
+    gap = compared(cells, name, first)
+    return gap is not None and gap.trials > 1 and gap.clear and gap.mean > 0
+
+
+def _listed(found: list[str]) -> str:
+    return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else found[0] if found else "no budget"
 
 
 def _harmed(students: list[tuple[float, float]]) -> int:

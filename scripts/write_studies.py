@@ -40,9 +40,12 @@ HEAD = """# Studies
 
 The papers' tables and our own, each by one command: `make study NAME=table-3 [CORPUS=airline] [DATA=… MODEL=…]`.
 Corpora: `sgd` (service dialogues, unit = dialogue) and `europarl` (parliament, unit = speaker) with a base model of
-20.7M parameters, which need the data and want a GPU (`AT_ONCE=6` seats six panels at once, if its memory holds them);
-`airline` and `clinic` are simulated and need nothing. Raw figures are in `studies/results/`; this page is written from
-them by `python scripts/write_studies.py`. What follows for the papers is in [claims](claims.md).
+20.7M parameters, which want a GPU (`AT_ONCE=6` seats six panels at once, if its memory holds them); `airline` and
+`clinic` are simulated and need nothing. DATA is a folder with `sgd-train.jsonl.xz` and `sgd-dev.jsonl.xz`
+(Schema-Guided Dialogue) or `europarl.jsonl.xz` (debates 1999 to 2012): a row a turn or sentence with `user`, `text`
+and, for speakers, `name` (`studies/corpora.py` reads them). MODEL is a GPT-2; with another one figures are others. Raw
+figures are in `studies/results/`; this page is written from them by `python scripts/write_studies.py`. What follows
+for the papers is in [claims](claims.md).
 
 Cells of one seed share their teachers (`studies/panel.py`): they differ by their noise, their ledger and their
 student, so differences are paired by seed. A figure's interval is over seeds: another partition key, other pseudo
@@ -62,9 +65,10 @@ dev split (below); on speeches they were seen on the very text of the figures (s
 does the split of `mixed` there. Only on simulated customers had every method as many trials as every other, on
 customers who are in none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose). Ablations,
 filters and budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings
-in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 9, 11 and 14
-were made with other pseudo text or on other teachers, so the same recipe stands there once more, by other noise.
-Where a row has one seed there is no interval; a table or row that is missing here was not measured.
+in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and
+14, `units` and `teachers` have other teachers, pseudo text or references, so the same recipe may stand there once
+more, by other noise. Where a row has one seed there is no interval; a table or row that is missing here was not
+measured.
 """
 
 

@@ -62,16 +62,19 @@ class Study:
 def study_of(name: str, body: dict[str, Any], given: argparse.Namespace) -> Study:
     """The study on one corpus: what the corpus settles, then the study, then what the study changes on this corpus."""
     corpus, bases = given.corpus or body["corpus"], yaml.safe_load(BASES.read_text())
-    if corpus not in bases:
-        raise ConfigError(f"no corpus {corpus!r} in {BASES.name}; it has {', '.join(bases)}")
+    fitting = [one for one in bases if (one in corpora.PREPARE) == (body.get("kind") != "labels")]
+    if corpus not in fitting:
+        raise ConfigError(f"no corpus {corpus!r} for {name} in {BASES.name}; it has {', '.join(fitting)}")
     return Study(name, merge(merge(bases[corpus], body), body.get("where", {}).get(corpus, {})), corpus, given.out)
 
 
 def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
     body, files = study.body, _files(study.corpus, given)
-    place, sources = given.out / study.label, origin(given.model, *(Path(files[name][0]) for name in SOURCES))
-    (place / "cells").mkdir(parents=True, exist_ok=True)
     secrets = Path(files["private"][0]).with_name("secrets.txt")
+    sought = [secrets] if secrets.exists() and "name_leak_rate" in body.get("columns", []) else []
+    place = given.out / study.label
+    sources = origin(given.model, *(Path(files[name][0]) for name in SOURCES), *sought)
+    (place / "cells").mkdir(parents=True, exist_ok=True)
     own = {"privacy": {"corpus": study.corpus, **({"secrets": str(secrets)} if secrets.exists() else {})}}
     base = merge(merge(body["base"], own), {"model": given.model, "data": files})
     for name, over, extra in rows(body):
@@ -99,7 +102,7 @@ def origin(model: str, *corpus: Path) -> str:
 
 def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """(name, settings, what the table needs to know); a grid repeats every cell along one setting. A cell's `at` says
-    what else it changes at some of the grid's values.
+    what else it changes at some of the grid's values, `called` how its row is called on this corpus.
     """
     common = {"kind": body["kind"]} if "kind" in body else {}
     for name, cell in body["cells"].items():
@@ -107,15 +110,18 @@ def rows(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, 
             continue
         cell = cell or {}
         if "grid" not in body or "grid" in cell:
-            yield name, {k: v for k, v in cell.items() if k != "grid"}, common | {"series": name}
+            extra = common | {"series": name} | ({"called": cell["called"]} if "called" in cell else {})
+            yield name, {k: v for k, v in cell.items() if k not in ("grid", "called")}, extra
             continue
         ((dotted, values),) = body["grid"].items()
+        if unknown := cell.get("at", {}).keys() - set(values):
+            raise ConfigError(f"cell {name!r} has settings at {unknown}, need some of the grid's {values}")
         for value in values:
             over: Any = value
             for part in reversed(dotted.split(".")):
                 over = {part: over}
             plain = {k: v for k, v in cell.items() if k != "at"}
-            settings = merge(merge(plain, over), cell.get("at", {}).get(value, {}))
+            settings = merge(merge(plain, cell.get("at", {}).get(value, {})), over)
             yield f"{name}, {value:g}", settings, common | {"series": name, "x": value}
 
 

@@ -8,6 +8,7 @@ through the product's door, with a research ledger of its own. On real notes the
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from studies import augment
+from studies import agenda, augment
 from studies.agenda import Study, rows
 
 from hearsay import lm as models
@@ -42,8 +43,19 @@ def perform(study: Study, given: argparse.Namespace) -> None:
                 continue
             split = split or prepared(study, given, seed)
             found = measured(split, cell, place / "runs" / str(seed))
-            write_text(path, json.dumps({"cell": name, "seed": seed, "device": "cpu", **extra, **found}, indent=1))
+            told = {"cell": name, "seed": seed, "made": fingerprint(study, cell, seed, given.model), "device": "cpu"}
+            write_text(path, json.dumps(told | extra | found, indent=1))
             print(study.name, name, seed, found["f1_macro"], found["accuracy"], flush=True)
+
+
+def fingerprint(study: Study, cell: dict[str, Any], seed: int, model: str) -> str:
+    """Of what decides a cell's figures besides the code: settings, the base model, and the notes as they are now."""
+    body = study.body["base"]
+    texts = [
+        note.text for note in (*clinic.notes(body["patients"], seed), *clinic.notes(body["holdout"], seed, "holdout"))
+    ]
+    named = json.dumps([cell, body, seed, agenda.origin(model), texts], sort_keys=True)
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 def prepared(study: Study, given: argparse.Namespace, seed: int) -> augment.Split:

@@ -14,7 +14,9 @@ from hearsay.errors import HearsayError
 
 
 def carry_out(work: Callable[..., None], todo: Sequence[tuple[Any, ...]], at_once: int) -> None:
-    """Every one is tried; what failed is told as it fails and once more at the end."""
+    """One after the other, up to the first that fails; or several at once, where one that fails leaves the others
+    alone: what failed is told then and at the end. A process that the system kills takes all that are left with it.
+    """
     if at_once == 1:
         for one in todo:
             work(*one)

@@ -137,11 +137,13 @@ def fingerprint(cell: Cell, seed: int) -> str:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without the places of files, and of a reference without the rates of a trainer that it does not have."""
+    """Without where files and texts in them lie, and of a reference without the rates of a trainer that it does not
+    have.
+    """
     baseline = settings["baseline"]
     if baseline and baseline["method"] in references.METHODS:
         settings = {**settings, "baseline": {name: baseline[name] for name in ("method", "known")}}
-    data = {name: value for name, value in settings["data"].items() if name not in agenda.SOURCES}
+    data = {name: value for name, value in settings["data"].items() if name not in (*agenda.SOURCES, "public_text")}
     privacy = {name: value for name, value in settings["privacy"].items() if name != "secrets"}
     return {name: value for name, value in settings.items() if name != "model"} | {"data": data, "privacy": privacy}
 
@@ -158,8 +160,8 @@ def take_over(every: list[Cell], seeds: list[int], known: Path) -> None:
         for seed in seeds:
             found = made.get(fingerprint(cell, seed))
             if found and not cell.file(seed).exists():
-                told = {"cell": cell.name, "seed": seed, **found, **cell.extra}
-                write_text(cell.file(seed), json.dumps(told, indent=1))
+                told = {"cell": cell.name, "seed": seed, **{k: v for k, v in found.items() if k != "called"}}
+                write_text(cell.file(seed), json.dumps(told | cell.extra, indent=1))
 
 
 def collect(study: Study) -> dict[str, Any]:

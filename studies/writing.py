@@ -76,12 +76,15 @@ def rows_table(results: dict[str, Any]) -> str:
     columns, first, paper = body.get("columns", ["ppl", "gap_closed"]), body.get("first"), body.get("paper", {})
     heads = ["", *(HEADS[name] for name in columns)]
     judge = body.get("judge", "ppl")
-    heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {first}", "p"] if first else []
+    if first:
+        than = label(first, cells.get(first, {}))
+        heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {than}", "p"]
     heads += [f"the paper's, {name}" for name in paper]
     lines = [line(heads), "|---" * len(heads) + "|"]
     for name, cell in cells.items():
         row = [label(name, cell), *(shown(cell, column) for column in columns)]
         gap = compared(cells, name, first, judge) if first else None
+        gap = None if gap and gap.trials < min(2, len(cell)) else gap
         row += (
             ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
         )
@@ -94,12 +97,13 @@ def line(parts: list[str]) -> str:
 
 
 def label(name: str, cell: dict[str, dict[str, Any]]) -> str:
+    name = next((one["called"] for one in cell.values() if "called" in one), name)
     return f"{name} (NOT PRIVATE)" if any(one.get("NOT PRIVATE") for one in cell.values()) else name
 
 
 def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
     found = values(cell, column)
-    if not found:
+    if not found or len(found) < len(cell):  # of some seeds alone: another mean than those beside it
         return ""
     one = estimate(found)
     if column in ("negative", "name_leak_rate"):

@@ -344,9 +344,17 @@ def test_an_unexpected_error_names_its_place_and_quotes_nothing(hearsay: Any, mo
     assert hearsay("plan", "--json").json["kind"] == "ValueError"
 
 
-def test_too_little_memory_is_told_in_words(hearsay: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("Tried to allocate 3.38 GiB"),
+        MemoryError(),
+        RuntimeError("X: can't allocate memory: you"),
+    ],
+)
+def test_too_little_memory_is_told_in_words(hearsay: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(request: object) -> None:
-        raise torch.OutOfMemoryError("Tried to allocate 3.38 GiB")
+        raise error
 
     monkeypatch.setattr("hearsay.accounting.plan.make", fail)
     called = hearsay("plan")

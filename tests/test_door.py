@@ -168,6 +168,23 @@ def test_the_sum_does_not_depend_on_order_or_waves(bound: Bound, monkeypatch: py
         whole.add(vectors[0])
 
 
+@pytest.mark.parametrize(("slots", "sizes"), [(12, [4, 4, 4]), (10, [5, 5]), (7, [1] * 7), (3, [3]), (0, [0])])
+def test_parts_of_a_launch_have_one_shape(slots: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who stands in the smaller last one, whose norms may round otherwise, would depend on who else is there."""
+    monkeypatch.setitem(grid.AT_ONCE, "cpu", 5 * 6)
+    assert [len(part) for part in grid.alike(torch.zeros(slots, 2, 3))] == sizes
+
+
+def test_rounding_by_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = torch.randn(1, 1, 50).expand(6, 1, 50) * 100
+    assert not grid.place_matters(same, Bound("root"))
+    healthy = grid.on_grid
+    monkeypatch.setattr(
+        grid, "on_grid", lambda part, bound: healthy(part, bound) + (torch.arange(6) == 5)[:, None, None]
+    )
+    assert grid.place_matters(same, Bound("root"))
+
+
 def test_votes_and_shares() -> None:
     assert shares(np.array([3 * STEPS, -5, STEPS])) == [0.75, 0.0, 0.25] and shares(np.array([-1, -1])) == [0.5, 0.5]
     assert teacher_votes(torch.tensor([[[0.1, 0.7, 0.2]]])).tolist() == [[[0.0, 1.0, 0.0]]]

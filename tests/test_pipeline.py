@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -445,6 +445,28 @@ def test_the_same_people_as_another_corpus_leave_nothing_behind(
     _refused(capsys, 3, "run", other, "--out", tmp_path / "b", "--anyway", says="set privacy.corpus to the name")
     assert not list((tmp_path / "b" / "private").iterdir())
     assert hearsay("doctor", desk / "hearsay.yaml") == 2 and "✗ ledger" in capsys.readouterr().out
+
+
+def test_public_text_may_be_called_otherwise(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is read: for prefixes, for whose it is, and, with records as units, for texts that are private ones."""
+
+    def posts(name: str, rows: Iterable[dict[str, str]]) -> dict[str, str]:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"post": row["text"], "user": row["user"]}) + "\n" for row in rows))
+        return {"public": str(path)}
+
+    public, private = (
+        [json.loads(line) for line in (desk / name).read_text().splitlines()]
+        for name in ("public.jsonl", "private.jsonl")
+    )
+    own, both = posts("own.jsonl", public), posts("both.jsonl", [*public, private[0]])
+    assert hearsay("doctor", variant(desk, data=own)) == 2 and "✗ public data" in capsys.readouterr().out
+    data: dict[str, Any] = {**both, "public_text": "post"}
+    _refused(capsys, 2, "run", variant(desk, data=data), "--out", tmp_path / "b", "--anyway", says="other users")
+    record = variant(desk, data=data, privacy={"unit": "record", "corpus": "records"})
+    _refused(capsys, 2, "run", record, "--out", tmp_path / "c", "--anyway", says="data.public")
+    named = variant(desk, data={**own, "public_text": "post"})
+    assert hearsay("run", named, "--out", tmp_path / "a", "--anyway", "--json") == 0
 
 
 def test_a_hold_out_can_be_named_after_the_run(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import again, agenda, cells, corpora, crew, intervals, panel, phrases, study, writing  # noqa: E402
+from studies import again, agenda, cells, clinic, corpora, crew, intervals, panel, phrases, study, writing  # noqa: E402
 
 BODIES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "studies").glob("*.yaml"))}
 ABOUT = {name: body for name, body in BODIES.items() if "about" in body}
@@ -172,6 +172,23 @@ def test_the_papers_largest_phrase_epsilon() -> None:
     assert gaussian.epsilon_of(gaussian.group(mu, 9), 1e-6) == pytest.approx(41.2, abs=0.1)
     found = phrases.spread(Counter({1: 954, 2: 40, 9: 6}), 3.0, 1e-6)
     assert found["average"] == pytest.approx(3, rel=1e-6) and found["most"] > 1.3 * found["linear_most"]
+
+
+def test_what_is_recorded_was_measured_as_things_are_now(tmp_path: Path) -> None:
+    """Settings, simulated people and the embedded model: figures of earlier ones would be nobody's to make again."""
+    for path in sorted((ROOT / "studies" / "results").glob("*.json")):
+        body = json.loads(path.read_text())
+        corpus = body.get("corpus")
+        if "study" not in body or corpus not in ("airline", "clinic"):
+            continue
+        words = [f"{body['study']}.yaml", "--corpus", corpus, "--out", str(tmp_path)]
+        one = agenda.study_of(body["study"], ABOUT[body["study"]], study.arguments(words))
+        if corpus == "clinic":
+            now = {name: clinic.fingerprint(one, cell, 0, "embedded") for name, cell, _ in agenda.rows(one.body)}
+        else:
+            now = {cell.name: study.fingerprint(cell, 0) for cell in agenda.cells_of(one, study.arguments(words))}
+        recorded = {name: cell["0"]["made"] for name, cell in body["cells"].items() if "0" in cell}
+        assert recorded.items() <= now.items(), path.name
 
 
 def test_earlier_results_are_taken_over(out: Path, tmp_path: Path) -> None:

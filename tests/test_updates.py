@@ -227,6 +227,9 @@ def test_where_place_matters_units_go_one_at_a_time(tiny_gpt2: LanguageModel, mo
     monkeypatch.setattr(Moves, "of", leaky)
     assert place_matters(crowd.moves, frame, 300)
     assert moving.moves(_stack(crowd, tiny_gpt2), SHAPE, 4).block == 1
+    monkeypatch.undo()
+    assert moving.moves(_stack(crowd, tiny_gpt2), SHAPE, 4, later=updates.place_on_grid_matters).block == 4
+    assert moving.moves(_stack(crowd, tiny_gpt2), SHAPE, 4, later=lambda _: True).block == 1
 
 
 def _stack(crowd: Crowd, lm: LanguageModel) -> Any:

@@ -69,7 +69,7 @@ class Probe:
         dtype, data = precision(config.compute.precision, self.device), config.data
         began = time.perf_counter()
         self.lm = models.load(config.model, device=self.device, dtype=dtype)
-        prefixes = read_prefixes(self.lm, data.public, data.text, data.prefix_tokens)
+        prefixes = read_prefixes(self.lm, data.public, data.public_column, data.prefix_tokens)
         self.seconds["load"] = time.perf_counter() - began
         block = config.compute.block or BLOCKS.get(self.device.type, 16)
         shape = dataclasses.replace(training_shape(config), steps=2)

@@ -35,7 +35,8 @@ class Data(Section):
     holdout: list[Path] = Field([], description="private files of units that nobody trains on: only to measure with")
     text: str = Field("text", description="column that holds the text")
     user: str | None = Field("user", description="column that says whose row it is; needed for unit: user")
-    public_user: str | None = Field("user", description="the same in public files, to check that they are OTHER users; "
+    public_text: str | None = Field(None, description="column that holds the text in public files; null: called alike")
+    public_user: str | None = Field("user", description="whose row it is there, to check that they are OTHER users; "
                                     "null declares that they are")  # fmt: skip
     units: Positive = Field(description="how many units the private files hold, as declared by you (never counted)")
     sentences: Positive = Field(description="how many private rows there are, as declared by you (never counted)")
@@ -44,6 +45,10 @@ class Data(Section):
     prefix_tokens: Positive = Field(4, description="tokens of a public text that are used as a prefix")
     min_tokens: Positive = Field(8, description="shorter sentences are left out")
     max_tokens: Positive = Field(40, description="longer sentences are cut")
+
+    @property
+    def public_column(self) -> str:
+        return self.public_text or self.text
 
     @field_validator("private", "public", "holdout", mode="before")
     @classmethod

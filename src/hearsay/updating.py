@@ -14,7 +14,7 @@ from hearsay.private.teaching import update_shape
 from hearsay.public.server import Server, ServerSettings
 from hearsay.public.shortlist import Vocabulary, shares
 from hearsay.public.weights import weights
-from hearsay.release.updates import CrowdPlan, ask_update
+from hearsay.release.updates import CrowdPlan, ask_update, place_on_grid_matters
 from hearsay.stacked import Adapted
 from hearsay.work import Work, engine_for, pseudo_sentences
 
@@ -29,7 +29,8 @@ def moved(work: Work, student: Tensor) -> Tensor:
     def compute(progress: stages.Progress) -> Tensor:
         scale = charging.update_scale(work.config, work.ledger, len(work.stack.top.layout.outputs()))
         words = vocabulary(work)
-        block = moves(work.stack, shape, work.stack.block, words.listed(0) if words else None).block
+        listed = words.listed(0) if words else None
+        block = moves(work.stack, shape, work.stack.block, listed, place_on_grid_matters).block
         plan = CrowdPlan(
             work.workshop_plan, shape, block, work.config.update_pages, work.run.private / "units",
             work.config.data.units, settings.clip, rate, work.run.id,

@@ -68,7 +68,7 @@ def prepare(config: Config, run: Run, watch: Watcher, *, research: bool = False)
     charging.refuse_early(config, run)
     with flow.start("model"):
         lm = models.load(config.model, device=device, dtype=precision(config.compute.precision, device))
-        prefixes = read_prefixes(lm, config.data.public, config.data.text, config.data.prefix_tokens)
+        prefixes = read_prefixes(lm, config.data.public, config.data.public_column, config.data.prefix_tokens)
     with flow.start("shards"):
         partition = make_partition(config, lm, run.private / "shards")
     block = config.compute.block or BLOCKS.get(device.type, 16)

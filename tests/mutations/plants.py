@@ -52,8 +52,8 @@ PLANTS = (
           "tests/test_accounting.py::test_sensitivities"),
     Plant("k questions charged as one", DOOR, "self.bound.sensitivity_squared(self.questions)",
           "self.bound.sensitivity_squared(1)", "tests/test_door.py::test_events_say_what_was_drawn"),
-    Plant("clipping after the sum", GRID, "steps = on_grid(vectors, self.bound)",
-          "steps = on_grid(vectors.sum(0, keepdim=True), self.bound)",
+    Plant("clipping after the sum", GRID, "found += on_grid(part, self.bound).sum(dim=0)",
+          "found += on_grid(part.sum(0, keepdim=True), self.bound).sum(dim=0)",
           "tests/test_recipes.py::test_mean_vote_and_root_by_hand"),
     Plant("no clipping", GRID, "vectors * _scale(vectors, bound)", "vectors * STEPS",
           "tests/test_recipes.py::test_residuals_of_an_untrained_teacher_are_exactly_zero_and_clipping_is_joint"),
@@ -116,7 +116,7 @@ PLANTS = (
     Plant("a mean over the true number of units", UPDATES, "float(crowd.declared * crowd.rate)",
           "float(len(crowd.units) * crowd.rate)",
           "tests/test_updates.py::test_the_mean_divides_by_the_declared_number"),
-    Plant("coordinates weighed after the clip", UPDATES, "yield (move * scale)[:, None]",
+    Plant("coordinates weighed after the clip", UPDATES, "yield move.mul_(scale)[:, None]",
           "yield (move / move.norm(dim=1, keepdim=True).clamp(min=self.clip) * self.clip * scale)[:, None]",
           "tests/test_updates.py::test_coordinates_are_weighed_before_the_bound"),
     Plant("weights that know how many units there are", UPDATES,
@@ -130,8 +130,8 @@ PLANTS = (
     Plant("one answer for rounds with other weights", UPDATES, "*words, *weighed", "*words",
           "tests/test_updates.py::test_a_round_is_named_by_all_that_decides_its_answer"),
     Plant("a unit that pulls its neighbours along", "hearsay.private.moves",
-          "return -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed)",
-          "found = -shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed); "
+          "return shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed).neg_()",
+          "found = shared_gradient(self.top, first, (tokens[0], targets[0], positions[0]), self.block, listed).neg_(); "
           "return found - 1e-6 * found.mean(0)",
           "tests/test_updates.py::test_dropping_a_unit_removes_its_vector_and_moves_nobody_else[gpt2-1-None-False]"),
     # Rounds, pages and draws

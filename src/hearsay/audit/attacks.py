@@ -61,9 +61,9 @@ def mechanism(scene: Scene) -> Finding:
     return Finding(
         score=got.epsilon_lower, low=got.epsilon_lower_plain, high=promise.epsilon, epsilon_lower=got.epsilon_lower,
         epsilon_claimed=promise.epsilon, ok=sound, look=not sound,
-        sentence=f"an attacker who knows all teachers but one proves epsilon {got.epsilon_lower:.2f} (nothing assumed: "
-        f"{got.epsilon_lower_plain:.2f}) of the {promise.epsilon:.2f} promised; the noise's variance is {ratio:.4f} of "
-        "what it must be",
+        sentence=f"an attacker who knows all contributions but one proves epsilon {got.epsilon_lower:.2f} (nothing "
+        f"assumed: {got.epsilon_lower_plain:.2f}) of the {promise.epsilon:.2f} promised; the noise's variance is "
+        f"{ratio:.4f} of what it must be",
         details={**got.to_json(), "variance_ratio": ratio, "variance_p_value": p_value},
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def _secrets(said: extraction.Leaks, promise: Promise | None) -> Finding:
 def linkages(scene: Scene, config: Config) -> Result:
     """Records of the student against people, and the anonymised original for comparison."""
     effort, data = scene.effort, config.data
-    prefixes = read_prefixes(scene.public, data.public, data.text, data.prefix_tokens)
+    prefixes = read_prefixes(scene.public, data.public, data.public_column, data.prefix_tokens)
     people = [" ".join(subject.texts) for subject in [*scene.members, *scene.others]]
     found: dict[str, Finding] = {}
     for role, lm, members, promise in scene.models():

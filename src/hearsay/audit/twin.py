@@ -94,7 +94,7 @@ def _settings(config: Config, folder: Path, rows: Path, ours: list[tuple[str, st
     users = len({user for user, _ in ours})
     body = config.model_dump()
     body["data"] |= {
-        "private": [rows.resolve()], "user": "user", "text": "text", "public_user": None,
+        "private": [rows.resolve()], "user": "user", "text": "text", "public_text": None, "public_user": None,
         "units": config.data.units + users, "sentences": config.data.sentences + len(ours),
         "min_tokens": min(config.data.min_tokens, *lengths), "max_tokens": longest, "public": [_public(config, folder)],
     }  # fmt: skip
@@ -113,7 +113,7 @@ def _public(config: Config, folder: Path) -> Path:
     """Public rows under the twin's own column names."""
     path = folder / "public.jsonl"
     if not path.exists():
-        rows = read_rows(config.data.public, Columns(text=config.data.text))
+        rows = read_rows(config.data.public, Columns(text=config.data.public_column))
         write_text(path, "".join(json.dumps({"text": row.text}) + "\n" for row in rows))
     return path
 

@@ -24,7 +24,8 @@ app = typer.Typer(
 TERMINATED = 128 + signal.SIGTERM
 NO_MEMORY = (
     "ran out of memory. What was paid for is kept, and the same command continues once other programs leave more "
-    "memory; a new run needs less with a lower compute.block, student.batch, adapter.rank or adapter.blocks"
+    "memory. A new run, which pays anew, needs less with a lower compute.block, student.batch, adapter.rank or "
+    "adapter.blocks"
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
@@ -81,7 +82,7 @@ def main() -> None:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        if type(error).__name__ in ("OutOfMemoryError", "MemoryError"):  # torch's, without importing it for that
+        if _lacks_memory(error):
             _fail(HearsayError(NO_MEMORY))
         _print_place(error)
         sys.exit(HearsayError.exit_code)
@@ -92,6 +93,14 @@ def _fail(error: HearsayError) -> NoReturn:
         print_json({"error": str(error), "kind": type(error).__name__})
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """A GPU's, Python's, or what torch says of a processor's: told apart without importing torch for it."""
+    name = type(error).__name__
+    return name in ("OutOfMemoryError", "MemoryError") or (
+        name == "RuntimeError" and "can't allocate memory" in str(error)
+    )
 
 
 def _terminated(*_: object) -> None:

@@ -90,6 +90,8 @@ def _show_left(left: float | None, refused: str | None) -> None:
     if left is not None:
         said = f"{left:.1%} of this corpus's budget is left, neither spent nor committed"
         print(f"{'ledger':>17}  {said}{f'; a new run will be refused: {refused}' if refused else ''}")
+    if refused:
+        print(f"{'':>17}  a run that was stopped on its way goes on with the command that began it")
 
 
 def _labelled(config: Path, flags: dict[str, Any]) -> bool:

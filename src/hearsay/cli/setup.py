@@ -136,7 +136,7 @@ def inputs(config: Config) -> list[tuple[str, list[Path], Any]]:
     data, by_user = config.data, config.privacy.unit == "user"
     found = [
         ("private data", data.private, Columns(text=data.text, user=data.user if by_user else None)),
-        ("public data", data.public, Columns(text=data.text, user=data.public_user if by_user else None)),
+        ("public data", data.public, Columns(text=data.public_column, user=data.public_user if by_user else None)),
     ]
     return [*found, ("hold-out data", data.holdout, Columns(text=data.text))] if data.holdout else found
 

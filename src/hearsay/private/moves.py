@@ -10,7 +10,7 @@ bound would cover one unit while many moved. `place_matters` tries it, on public
 shape; where it does matter, units are launched one at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -79,23 +79,36 @@ class Moves:
         return steps.reshape(shape.steps, -1, shape.row_tokens).to(self.device, non_blocking=True)
 
 
-def moves(stack: Stack, shape: TrainingShape, block: int, listed: Shortlist | None = None) -> Moves:
+def moves(
+    stack: Stack,
+    shape: TrainingShape,
+    block: int,
+    listed: Shortlist | None = None,
+    later: Callable[[Tensor], bool] = lambda _: False,
+) -> Moves:
     """On the stack's own adapters; one unit a launch where the device's arithmetic depends on a unit's place.
 
     The trial has the shape of every launch to come: where the device has too little memory for it, half as many units
-    are launched, and half again. `listed` is any round's shortlist, for its shape.
+    are launched, and half again. `listed` is any round's shortlist, for its shape; `later` tries what becomes of the
+    updates, given the same one [block, D_B] at all places.
     """
     while block > 1:
         made = Moves(stack.top, shape, stack.device, block)
-        trial = partial(place_matters, made, frame_of(stack.lm, shape), stack.top.split.head.shape[0], listed)
-        matters = attempt(trial)
+        frame, tokens = frame_of(stack.lm, shape), stack.top.split.head.shape[0]
+        matters = attempt(partial(place_matters, made, frame, tokens, listed, later))
         if matters is False:
             return made
         block = 1 if matters else block // 2
     return Moves(stack.top, shape, stack.device, 1)
 
 
-def place_matters(made: Moves, frame: Frame, vocabulary: int, listed: Shortlist | None = None) -> bool:
+def place_matters(
+    made: Moves,
+    frame: Frame,
+    vocabulary: int,
+    listed: Shortlist | None = None,
+    later: Callable[[Tensor], bool] = lambda _: False,
+) -> bool:
     """Whether one public unit's update differs in any bit between places in a block or with other neighbours: at all
     places beside itself, and at some of them beside others.
     """
@@ -114,7 +127,7 @@ def place_matters(made: Moves, frame: Frame, vocabulary: int, listed: Shortlist 
 
     probe = person(12)
     everywhere = found([probe] * made.block)
-    if not torch.equal(everywhere, everywhere[:1].expand_as(everywhere)):
+    if not torch.equal(everywhere, everywhere[:1].expand_as(everywhere)) or later(everywhere):
         return True
     for place in np.linspace(0, made.block - 1, PROBES).astype(int):
         rows = [probe if slot == place else person(int(stream.integers(0, 30))) for slot in range(made.block)]

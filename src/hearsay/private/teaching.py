@@ -71,7 +71,7 @@ def _public_users(config: Config) -> set[str]:
     data = config.data
     if config.privacy.unit != "user" or data.public_user is None:
         return set()
-    return {row.user or "" for row in read_rows(data.public, Columns(text=data.text, user=data.public_user))}
+    return {row.user or "" for row in read_rows(data.public, Columns(text=data.public_column, user=data.public_user))}
 
 
 def _held_out_users(config: Config) -> set[str]:
@@ -94,7 +94,7 @@ def _public_texts(config: Config) -> Iterator[str]:
     """Where a text is the unit, its public copy is the unit itself; two users may well write the same."""
     data = config.data
     if config.privacy.unit == "record":
-        yield from (row.text for row in read_rows(data.public, Columns(text=data.text)))
+        yield from (row.text for row in read_rows(data.public, Columns(text=data.public_column)))
 
 
 def _refusing(rows: Iterable[Row], others: set[str], why: str) -> Iterator[Row]:

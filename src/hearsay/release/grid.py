@@ -36,9 +36,10 @@ class BoundedSum:
     def add(self, vectors: Tensor) -> None:
         if vectors.shape[1:] != self.total.shape:
             raise BoundBroken(f"vectors of shape {tuple(vectors.shape[1:])} for a sum of {tuple(self.total.shape)}")
-        at_once = AT_ONCE.get(vectors.device.type, 2**20)
-        for part in vectors.split(max(1, at_once // self.total.numel())):
-            self.total += on_grid(part, self.bound).sum(dim=0)
+        found = torch.zeros_like(self.total)
+        for part in alike(vectors):
+            found += on_grid(part, self.bound).sum(dim=0)
+        self.total += found
 
     def join(self, other: "BoundedSum") -> None:
         """Adds another part's sum. It must be a sum of the same kind: another bound is another sensitivity."""
@@ -68,6 +69,27 @@ def _arrived(bound: Bound, total: NDArray[np.int64]) -> BoundedSum:
     found = BoundedSum(bound, *total.shape)
     found.total += torch.from_numpy(np.array(total, np.int64))
     return found
+
+
+def alike(vectors: Tensor) -> tuple[Tensor, ...]:
+    """Parts of one shape, of as many slots as fit: a norm is a reduction whose rounding may go by the shape, and who
+    stands in a smaller last part would depend on who else is there.
+    """
+    slots, each = len(vectors), max(1, vectors[:1].numel())
+    most = max(1, AT_ONCE.get(vectors.device.type, 2**20) // each)
+    size = max((size for size in range(1, slots + 1) if slots % size == 0 and size <= most), default=1)
+    return tuple(vectors.split(size))
+
+
+def place_matters(vectors: Tensor, bound: Bound) -> bool:
+    """Whether slots that hold the same end on different steps, by where they stand; larger than the bound, say."""
+    first: Tensor | None = None
+    for part in alike(vectors):
+        steps = on_grid(part, bound)
+        first = steps[:1] if first is None else first
+        if not torch.equal(steps, first.expand_as(steps)):
+            return True
+    return False
 
 
 def on_grid(vectors: Tensor, bound: Bound) -> Tensor:

@@ -33,9 +33,12 @@ from hearsay.private.training import TrainingShape
 from hearsay.private.units import Units, packed_units
 from hearsay.private.workshop import Workshop, WorkshopPlan, digest, source
 from hearsay.public.shortlist import Vocabulary
+from hearsay.release import grid
 from hearsay.release.door import Door, Question
 from hearsay.release.grid import BoundedSum, joined
 from hearsay.vocabulary import Shortlist
+
+LONG = 2.0**20  # so that any update that says something is cut
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,11 @@ def ask_update(door: Door, crowd: Crowd, student: Tensor, number: int, scale: Fr
     )
     noisy = door.ask(question, lambda: crowd.total(student, number))
     return torch.from_numpy(noisy.astype(np.float64))[0] / STEPS / float(crowd.declared * crowd.rate)
+
+
+def place_on_grid_matters(update: Tensor) -> bool:
+    """Whether one update, the same at all places [block, D_B], is rounded by its place once it is cut to the bound."""
+    return grid.place_matters(update[:, None] * LONG, UNIT_BALL)
 
 
 def full_scale(mu_squared: Fraction) -> Fraction:
