@@ -188,8 +188,10 @@ def test_a_run_that_stopped_still_shows_what_it_paid(copy: Run) -> None:
     for name in ("statement.json", "made.json", "completions.json"):
         (copy.release / name).unlink()
     (copy.internal / "evaluation.json").unlink()
+    shutil.rmtree(copy.release / "student")
     seen = Text(page.html(copy)).text
     assert "62.7" in seen and "answers" in seen
+    assert f"config.yaml --out {copy.folder}" in seen and "NEW-FOLDER" not in seen
 
 
 def test_another_run_makes_a_curve(run: Run, copy: Run) -> None:

@@ -134,11 +134,12 @@ def stages(path: Path) -> list[tuple[str, float]]:
 
 
 def commands(run: Run) -> dict[str, str]:
-    """What to type: to make this again (with fresh noise), and to check it."""
+    """What to type: to go on, to make this again (with fresh noise), and to check it."""
     folder = shlex.quote(str(run.folder))
-    again = f"hearsay run {shlex.quote(str(run.folder / 'config.yaml'))} --out NEW-FOLDER"
+    run_it = f"hearsay run {shlex.quote(str(run.folder / 'config.yaml'))} --out"
     return {
-        "again": again,
+        "go_on": f"{run_it} {folder}",
+        "again": f"{run_it} NEW-FOLDER",
         "verify": f"hearsay ledger verify {folder}",
         "share": f"hearsay report {folder} --shareable",
     }
