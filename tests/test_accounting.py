@@ -375,10 +375,10 @@ def test_plan_says_noise_tokens_and_why() -> None:
     assert tenth.noise_std_sum == pytest.approx(10 * hellinger.noise_std_sum, rel=1e-4) and not tenth.feasible
     assert "declared" not in plan.make(plan.Request(units=9000, sentences=600_000)).suits
     few = plan.make(
-        plan.Request(teachers=100, units=400, sentences=60_000)
+        plan.Request(teachers=100, units=240, sentences=60_000)
     ).suits  # of 437: what it would name, it refuses
     assert few.startswith("none") and "437" in few
-    enough = plan.make(plan.Request(teachers=100, units=500, sentences=60_000, dimensions=100_000)).suits
+    enough = plan.make(plan.Request(teachers=100, units=500, sentences=60_000, dimensions=250_000)).suits
     assert enough.startswith("hellinger with about 437")
     assert "300 questions" in plan.make(plan.Request(queries=300)).warnings[0]
     assert plan.make(plan.Request(units=10**6)).warnings and not plan.make(plan.Request(units=10**4)).warnings
@@ -388,7 +388,7 @@ def test_plan_says_noise_tokens_and_why() -> None:
 
 def test_what_a_plan_recommends_it_does_not_refuse() -> None:
     """Whatever recipe was asked about, and however it samples: taking the advice ends the search."""
-    corpus = plan.Request(units=764, sentences=1500, dimensions=100_000, rounds=10, sample=0.15)
+    corpus = plan.Request(units=360, sentences=1500, dimensions=100_000, rounds=10, sample=0.15)
     for recipe in plan.RECIPES:
         asked = dataclasses.replace(corpus, recipe=recipe, teachers=20)
         assert not plan.make(asked).feasible

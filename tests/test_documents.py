@@ -21,6 +21,10 @@ from hearsay.lm import LanguageModel
 from test_pipeline import hearsay
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from studies import agenda, study  # noqa: E402
+from studies.run import merge  # noqa: E402
+
 DOCS = ROOT / "docs"
 TESTS = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
@@ -122,20 +126,26 @@ def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
 
 def test_the_plan_quotes_what_was_measured() -> None:
     """advice.EVIDENCE: noise over clip, and the share of the gap that updates closed at it."""
-    bases = yaml.safe_load((ROOT / "studies" / "bases.yaml").read_text())
-    found = {}
-    for corpus, units in {"sgd": 11_674, "europarl": 974}.items():
-        method = bases[corpus]["methods"]["updates"]
-        rounds, sample = method["updates"]["rounds"], method["updates"].get("sample", 1.0)
-        width = 9 * 384  # of a block of the base model: 9 outputs of 384
-        dimensions = width * method["adapter"]["blocks"] * method["adapter"]["rank"]
-        asked = plan.Request(
-            recipe="updates", units=units, teachers=1, dimensions=dimensions, rounds=rounds, sample=sample
-        )
-        seeds = json.loads((ROOT / "studies" / "results" / f"table-1-{corpus}.json").read_text())["cells"]["updates"]
-        share = statistics.mean(one["gap_closed"] for one in seeds.values())
-        found[round(plan.make(asked).noise_over_clip or 0, 2)] = round(share, 2)
-    assert found == advice.EVIDENCE
+    figure = yaml.safe_load((ROOT / "studies" / "figure-2.yaml").read_text())
+    found = set()
+    for corpus, name, units in (("sgd", "dialogues", 11_674), ("europarl", "speeches", 974)):
+        given = study.arguments(["figure-2.yaml", "--corpus", corpus, "--out", "nowhere"])
+        body = agenda.study_of("figure-2", figure, given).body
+        seen = json.loads((ROOT / "studies" / "results" / f"figure-2-{corpus}.json").read_text())["cells"]
+        for cell, over, extra in agenda.rows(body):
+            if extra["series"] != "updates" or cell not in seen:
+                continue
+            method = merge(body["methods"]["updates"], over)
+            width = 9 * 384  # of a block of the base model: 9 outputs of 384
+            dimensions = width * method["adapter"]["blocks"] * method["adapter"]["rank"]
+            rounds, sample = method["updates"]["rounds"], method["updates"].get("sample", 1.0)
+            asked = plan.Request(
+                epsilon=extra["x"], recipe="updates", units=units, teachers=1, dimensions=dimensions, rounds=rounds,
+                sample=sample,
+            )  # fmt: skip
+            share = statistics.mean(one["gap_closed"] for one in seen[cell].values())
+            found.add((round(plan.make(asked).noise_over_clip or 0, 2), round(share, 2), name))
+    assert found == set(advice.EVIDENCE)
 
 
 def test_the_drawing_of_the_rooms_leaves_none_out() -> None:
