@@ -22,7 +22,7 @@ import yaml
 from hearsay import lm as models
 from hearsay import pipeline
 from hearsay.accounting import gaussian
-from hearsay.errors import HearsayError
+from hearsay.errors import ConfigError, HearsayError
 from hearsay.lm import LanguageModel
 from hearsay.private.engine import Local
 from hearsay.private.workshop import Teaching
@@ -125,6 +125,8 @@ def test_a_grid_may_change_other_settings_along_the_way() -> None:
     found = {name: settings for name, settings, _ in agenda.rows(body)}
     assert found["updates, 3"] == {"method": "updates", "privacy": {"epsilon": 3}}
     assert found["updates, 0.5"] == found["updates, 3"] | {"privacy": {"epsilon": 0.5}, "updates": {"rounds": 7}}
+    with pytest.raises(ConfigError, match="settings at {0.5}"):
+        list(agenda.rows(body | {"grid": {"privacy.epsilon": [3, 1]}}))
 
 
 def test_noise_stands_in_the_order_that_arithmetic_says(out: Path) -> None:
