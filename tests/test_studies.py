@@ -125,7 +125,7 @@ def test_a_grid_may_change_other_settings_along_the_way() -> None:
     found = {name: settings for name, settings, _ in agenda.rows(body)}
     assert found["updates, 3"] == {"method": "updates", "privacy": {"epsilon": 3}}
     assert found["updates, 0.5"] == found["updates, 3"] | {"privacy": {"epsilon": 0.5}, "updates": {"rounds": 7}}
-    with pytest.raises(ConfigError, match="settings at {0.5}"):
+    with pytest.raises(ConfigError, match=r"settings at \{0\.5\}"):
         list(agenda.rows(body | {"grid": {"privacy.epsilon": [3, 1]}}))
 
 
