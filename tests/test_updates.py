@@ -25,11 +25,12 @@ from hearsay.accounting.ledger import Ledger
 from hearsay.baselines import dpsgd
 from hearsay.baselines.learner import Learner
 from hearsay.baselines.units import Batch
-from hearsay.config import Config
+from hearsay.config import Config, load
 from hearsay.demo.airline import write_corpus
-from hearsay.errors import BudgetError, ConfigError
+from hearsay.errors import BadInput, BudgetError, ConfigError
 from hearsay.lm import LanguageModel, end_id, start_id
 from hearsay.private import moves as moving
+from hearsay.private import teaching
 from hearsay.private.moves import Moves, frame_of, place_matters
 from hearsay.private.packing import pack
 from hearsay.private.training import TrainingShape
@@ -44,6 +45,7 @@ from hearsay.release.grid import on_grid
 from hearsay.release.updates import Crowd, Moving, ask_update, coins, full_scale, sampled_scale
 from hearsay.sections import Updates
 from hearsay.stacked import Adapted, StackedTop
+from hearsay.stages import Watch
 from hearsay.vocabulary import Shortlist, loss_slopes, short_slopes
 from test_pipeline import SETTINGS, _calm_noise, _Counter, _generate, _in_child, _Killer, hearsay
 
@@ -598,6 +600,32 @@ def test_killed_between_rounds_and_resumed_gives_the_same_student(
         assert (out / "run" / "release" / "student" / "model.safetensors").read_bytes() == wanted
         verdict = verify.verify(Ledger.open(out / "home" / "ledger.sqlite"))
         assert verdict.ok and verdict.charges == 4, verdict.problems
+
+
+def test_a_machine_that_computes_otherwise_does_not_pay_again(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where `auto` is another precision, a round that was paid for has another name."""
+
+    class Stopped(Watch):
+        def progress(self, done: int, total: int) -> None:
+            if self.name == "updates" and done == 2:
+                raise InterruptedError
+
+    def paid() -> int:
+        return len(Ledger.open(tmp_path / "home" / "ledger.sqlite").charges())
+
+    with pytest.raises(InterruptedError):
+        _generate(desk, tmp_path, Stopped)
+    assert paid() == 2
+    here = teaching.training_shape(load(desk / "hearsay.yaml")).precision
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(teaching, "_precision", lambda _: "model" if here == "bfloat16" else "bfloat16")
+        with pytest.raises(BadInput, match="update, round 1 was paid for"):
+            _generate(desk, tmp_path)
+    assert paid() == 2
+    _generate(desk, tmp_path)
+    assert paid() == 4
 
 
 def test_how_many_units_there_are_shows_in_private_only(

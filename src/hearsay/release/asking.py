@@ -141,6 +141,7 @@ def _release(
         width=questions.width,
         scale=scale,
         noise="laplace" if noise == "laplace" else "gaussian",
+        once=True,
     )
     noisy = door.ask(question, lambda: teachers.total(questions, asked))
     return torch.from_numpy(noisy.astype(np.float64)) / STEPS / teachers.store.count
@@ -161,6 +162,7 @@ def _clip(
         questions=1,
         width=len(aggregate.CLIP_EDGES) + 1,
         scale=scale,
+        once=True,
     )
     noisy = door.ask(question, lambda: teachers.total(questions, Sum(bound, norms=True)))
     clip = aggregate.clip_from_votes(torch.from_numpy(noisy), CLIP_COVERS)

@@ -47,6 +47,7 @@ class Question:
     scale: Fraction  # of the noise on the SUM, in grid steps: standard deviation, or Laplace scale
     noise: Literal["gaussian", "laplace"] = "gaussian"
     rate: Fraction = Fraction(1)  # below 1: only a Poisson sample of the units is summed, drawn by `contributions`
+    once: bool = False  # a run has one question of this purpose, whatever its name
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", self.name):
@@ -89,11 +90,24 @@ class Door:
         with self.alone():
             charge = self.ledger.find(self.run, question.name)
             if charge is None:
+                self._refuse_another(question)
                 self._draw(question, contributions)
                 charge = self._commit(question)
             if charge.event != question.event:
                 raise LedgerError(f"question {question.name[:12]} was charged as another release; it cannot be reused")
             return self._hand_over(charge)
+
+    def _refuse_another(self, question: Question) -> None:
+        """A round's name covers what it is asked about, to the last bit. On another machine that can be other bits than
+        those that were paid for; to pay for them too would leave too little for the last rounds.
+        """
+        paid = [charge.row for charge in self.ledger.charges(self.run) if charge.purpose == question.purpose]
+        if question.once and paid:
+            raise BadInput(
+                f"{question.purpose} was paid for (row {paid[0]}) as another question: this machine or its packages "
+                f"compute other numbers than those that began the run. Nothing more was charged. Continue where "
+                f"{self.folder / 'environment.json'} says that it began, or begin a new run, which pays anew"
+            )
 
     def _draw(self, question: Question, contributions: Callable[[], BoundedSum]) -> None:
         path = self._draft(question.name)

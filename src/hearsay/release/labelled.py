@@ -60,6 +60,7 @@ class Asker:
             width=shape[1],
             scale=scale,
             noise=noise,
+            once=True,
         )
         noisy: Floats = self.door.ask(question, contributions).astype(np.float64) / STEPS
         return noisy

@@ -158,6 +158,7 @@ def ask_update(door: Door, crowd: Crowd, student: Tensor, number: int, scale: Fr
         width=crowd.width,
         scale=scale,
         rate=crowd.rate,
+        once=True,
     )
     noisy = door.ask(question, lambda: crowd.total(student, number))
     return torch.from_numpy(noisy.astype(np.float64))[0] / STEPS / float(crowd.declared * crowd.rate)
