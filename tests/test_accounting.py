@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from hearsay.accounting import budget, costs, events, gaussian, normal, odds, opinion, plan, sampled
+from hearsay.accounting import advice, budget, costs, events, gaussian, normal, odds, opinion, plan, sampled
 from hearsay.accounting.bounds import STEPS, Bound
 from hearsay.accounting.events import Gaussian, Laplace, NoisyMax, RandomizedResponse, SubsampledGaussian
 from hearsay.errors import BudgetError, ConfigError, LedgerError
@@ -394,6 +394,12 @@ def test_what_a_plan_recommends_it_does_not_refuse() -> None:
         assert not plan.make(asked).feasible
         assert plan.make(asked).suits.startswith("updates with all units in every round")
     assert plan.make(dataclasses.replace(corpus, recipe="updates", teachers=20, sample=1.0)).feasible
+
+
+@pytest.mark.parametrize(("noise", "said"), [(0.0, "0.71 at 0.05"), (math.inf, "0.02 at 3.1"), (1.2, "0.24 at 1.38")])
+def test_what_was_measured_near_is_told_of_each_corpus(noise: float, said: str) -> None:
+    told = advice.measured_near(noise)
+    assert said in told and "dialogues" in told and "speeches" in told
 
 
 def test_a_plan_recommends_no_teachers_who_know_nothing() -> None:

@@ -160,6 +160,22 @@ def test_a_resumed_run_pays_nothing_and_ends_the_same(tmp_path: Path) -> None:
     assert (here.release / "synthetic" / "corpus.jsonl").read_text() == corpus_then
 
 
+@pytest.mark.parametrize("method", ["means", "clusters", "gradients"])
+def test_a_run_resumed_where_sums_round_otherwise_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Another number of threads moves the last bits of the public space: what was paid for keeps its own."""
+    body = corpus(tmp_path, units=60, discriminator={"method": method, "steps": 3, "clusters": 5})
+    first, here = played(tmp_path, body)
+    kept = {path.name: path.read_bytes() for path in (here.release / "stages").glob("*.npz")}
+    healthy = spaces.Space.places
+    monkeypatch.setattr(spaces.Space, "places", lambda self, vectors: healthy(self, vectors) * (1 + 2**-50))
+    monkeypatch.setattr(spaces, "fit", lambda *_: pytest.fail("fitted again"))
+    again, _ = played(tmp_path, body)
+    assert len(again.ledger.charges()) == len(first.ledger.charges())
+    assert (here.release / "stages" / "space.npz").read_bytes() == kept["space.npz"]
+
+
 @pytest.mark.parametrize(("method", "charges", "queries"), [("votes", 1, 12), ("clusters", 1, 1), ("gradients", 4, 1)])
 def test_every_method_counts_every_query(tmp_path: Path, method: str, charges: int, queries: int) -> None:
     body = corpus(tmp_path, units=60, discriminator={"method": method, "steps": 4, "clusters": 5, "teachers": 3})

@@ -28,6 +28,7 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.demo.airline import write_corpus
+from hearsay.errors import ConfigError
 from hearsay.evaluate.phrases import phrase_table, reach
 from hearsay.lm import LanguageModel
 from hearsay.release import door
@@ -235,6 +236,14 @@ def test_killed_in_every_stage_and_resumed_gives_the_same_student(
         assert verdict.charges == 2  # one a round, however often it was killed
         here = runs.open_run(out / "run")
         assert not door.check_answers(ledger, here.id, here.folder)
+
+
+def test_a_round_that_is_finished_is_neither_taught_nor_asked_again(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _generate(desk, tmp_path)
+    monkeypatch.setattr(pipeline, "train_teachers", lambda *_: pytest.fail("taught again"))
+    _generate(desk, tmp_path)
 
 
 def test_a_second_run_finds_the_budget_spent(desk: Path, tmp_path: Path) -> None:
@@ -445,6 +454,20 @@ def test_the_same_people_as_another_corpus_leave_nothing_behind(
     _refused(capsys, 3, "run", other, "--out", tmp_path / "b", "--anyway", says="set privacy.corpus to the name")
     assert not list((tmp_path / "b" / "private").iterdir())
     assert hearsay("doctor", desk / "hearsay.yaml") == 2 and "✗ ledger" in capsys.readouterr().out
+
+
+def test_a_setting_that_came_later_is_no_other_setting(desk: Path, tmp_path: Path) -> None:
+    """A run that an earlier version began: its config lacks what nobody has set since."""
+    now = configs.to_yaml(configs.load(desk / "hearsay.yaml"))
+    body = yaml.safe_load(now)
+    assert body["data"].pop("public_text", 0) is None
+    then = yaml.safe_dump(body)
+    begun = runs.begin(tmp_path / "run", then, tmp_path / "ledger.sqlite", tmp_path)
+    (begun.release / "something").touch()
+    assert runs.begin(tmp_path / "run", now, tmp_path / "ledger.sqlite", tmp_path).id == begun.id
+    used = now.replace("public_text: null", "public_text: post")
+    with pytest.raises(ConfigError, match="begun with other settings"):
+        runs.begin(tmp_path / "run", used, tmp_path / "ledger.sqlite", tmp_path)
 
 
 def test_public_text_may_be_called_otherwise(desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

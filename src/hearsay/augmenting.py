@@ -155,8 +155,7 @@ def discriminated(work: Work, shares: Floats) -> Floats:
     with work.stages.start("discriminator") as progress:
         if settings.method == "votes":
             return _by_votes(work)
-        space = spaces.fit(work.vectors, work.asked, settings.dimensions)
-        space.save(work.run.release / "stages" / "space.npz")
+        space = _space(work)
         places = space.places(work.vectors)
         if settings.method == "clusters":
             return _by_cells(work, space, places, shares)
@@ -167,6 +166,14 @@ def discriminated(work: Work, shares: Floats) -> Floats:
         )
     scorer.save(work.run.release / "stages" / "scorer.npz")
     return scorer.scores(places)
+
+
+def _space(work: Work) -> Space:
+    """Fitted once. Another number of threads would fit it otherwise, and what is paid for was asked in this one."""
+    path = work.run.release / "stages" / "space.npz"
+    if not path.exists():
+        spaces.fit(work.vectors, work.asked, work.config.discriminator.dimensions).save(path)
+    return spaces.load(path)
 
 
 def _by_means(work: Work, space: Space, places: Floats, shares: Floats) -> scoring.Scorer:
@@ -180,7 +187,10 @@ def _by_gradients(
 ) -> scoring.Scorer:
     """Noisy steps from the public discriminant; each is charged, and the mean of the second half counts."""
     steps = work.config.discriminator.steps
-    scorer = scoring.from_public(places, work.asked, shares)
+    path = work.run.release / "stages" / "start.npz"
+    if not path.exists():  # once, like the space
+        scoring.from_public(places, work.asked, shares).save(path)
+    scorer = scoring.load(path)
     late: list[scoring.Scorer] = []
     for step in range(steps):
         weights = np.concatenate([scorer.weights, scorer.bias[:, None]], axis=1)
@@ -192,7 +202,11 @@ def _by_gradients(
 
 
 def _by_cells(work: Work, space: Space, places: Floats, shares: Floats) -> Floats:
-    centres, cells = spaces.cells(places, work.config.discriminator.clusters, work.config.compute.seed)
+    path = work.run.release / "stages" / "cells.npz"
+    if not path.exists():  # once, like the space
+        found = spaces.cells(places, work.config.discriminator.clusters, work.config.compute.seed)
+        spaces.save_cells(path, *found)
+    centres, cells = spaces.load_cells(path)
     noisy = work.asker.cells(space, centres, work.budget(tutor=False))
     return scoring.from_cells(noisy, shares)[:, cells].T
 

@@ -13,6 +13,14 @@ and nothing else: exceptions travel into logs.
 """
 
 
+def lacks_memory(error: Exception) -> bool:
+    """A GPU's, Python's, or what torch says of a processor's: told apart without importing torch for seconds."""
+    name = type(error).__name__
+    return name in ("OutOfMemoryError", "MemoryError") or (
+        name == "RuntimeError" and "can't allocate memory" in str(error)
+    )
+
+
 class HearsayError(Exception):
     exit_code = 1
 

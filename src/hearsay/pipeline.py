@@ -65,9 +65,7 @@ def carry_out(work: Work, student: Tensor) -> None:
             _refuse_first(work, questions, needed)
             rounds.append(Round(asked=0))
             continue
-        teachers = train_teachers(work, student, number)
-        answered = answers(work, questions, teachers, student, number)
-        before, student = student, taught(work, student, answered, number)
+        before, student = student, after_answers(work, student, questions, number)
         rounds.append(Round(len(questions), moved=not before.equal(student)))
     release_student(work.run, merged(work.lm, work.stack.top, student), work.ledger, config, rounds)
 
@@ -89,6 +87,15 @@ def _refuse_first(work: Work, questions: Questions, needed: str) -> None:
             f"{questions.held_out.sum()} of them; need {needed}. Nothing was asked or charged. Raise ask.sentences or "
             "ask.holdout, lower ask.rank_threshold, or set student.caution: 0, and name another --out"
         )
+
+
+def after_answers(work: Work, student: Tensor, questions: Questions, number: int) -> Tensor:
+    """The student after a round of answers; one that was finished is neither taught nor asked again."""
+    path = work.file(f"student-{number}")
+    if path.exists():
+        return stages.load_tensor(path)
+    teachers = train_teachers(work, student, number)
+    return taught(work, student, answers(work, questions, teachers, student, number), number)
 
 
 def warmed_up(work: Work) -> Tensor:

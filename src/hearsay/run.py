@@ -207,11 +207,17 @@ def _other_settings(folder: Path, config_text: str) -> bool:
 
 
 def _settled(config_text: str) -> Any:
-    """What a run may not change on its way: all but who does the work, which changes no number."""
+    """What a run may not change on its way: all but who does the work, which changes no number. What is null is left
+    out: a setting that came after the run began, and that nobody uses, is no change.
+    """
     body = yaml.safe_load(config_text) or {}
     for name in ELSEWHERE if isinstance(body, dict) else ():
         body.get("compute", {}).pop(name, None)
-    return body
+    return _said(body)
+
+
+def _said(body: Any) -> Any:
+    return {name: _said(one) for name, one in body.items() if one is not None} if isinstance(body, dict) else body
 
 
 def environment() -> dict[str, Any]:

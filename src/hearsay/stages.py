@@ -38,7 +38,7 @@ class Stages:
     def tensor(self, name: str, path: Path, compute: Callable[[Progress], Tensor]) -> Tensor:
         """A stage whose result is one tensor in a file."""
         if path.exists():
-            return load_file(path)["value"]
+            return load_tensor(path)
         with self.start(name) as progress:
             value = compute(progress).detach().cpu().contiguous()
             save_tensor(path, value)
@@ -95,6 +95,10 @@ class Watch:
 
     def close(self, *, failed: bool) -> None:
         pass
+
+
+def load_tensor(path: Path) -> Tensor:
+    return load_file(path)["value"]
 
 
 def save_tensor(path: Path, value: Tensor) -> None:

@@ -20,7 +20,6 @@ EVIDENCE = (  # noise over clip, share of the gap closed, and on what; all with 
     (0.05, 0.71, "speeches"), (0.18, 0.60, "speeches"), (0.53, 0.50, "speeches"), (1.02, 0.40, "speeches"),
     (1.38, 0.24, "speeches"), (3.1, 0.02, "speeches"),
 )  # fmt: skip
-NEAR = 2  # of these are told
 
 
 def noise_over_clip(request: Request, mu: float) -> float:
@@ -39,18 +38,22 @@ def judge_updates(request: Request, worth: float, tokens: float) -> tuple[bool, 
             beside = f"; but its answers carry about {tokens:,.0f} tokens, too few to teach: recipe updates wastes none"
         return True, f"{text}; {measured_near(found)}{beside}"
     fewer = int((UPDATES_DROWN / found) ** 2 * request.dimensions)
-    all_units = ", updates.sample 1 (less noise, more work)" if request.sample < 1 else ""
+    share = int(100 * fewer / request.dimensions) / 100
+    less = [f"at most {fewer:,} dimensions (adapter.rank or adapter.blocks times {share})"] if share else []
+    more = ["updates.sample 1 (less noise, more work)"] if request.sample < 1 else []
+    ways = [*less, *more, "more units", "a larger epsilon"]
     return False, (
-        f"{text}; above {UPDATES_DROWN} little is left of them: {measured_near(found)}. Need at most {fewer:,} "
-        f"dimensions (adapter.rank or adapter.blocks times {int(100 * fewer / request.dimensions) / 100}){all_units}, "
-        "more units, or a larger epsilon"
+        f"{text}; above {UPDATES_DROWN} little is left of them: {measured_near(found)}. Need "
+        f"{', '.join(ways[:-1])}, or {ways[-1]}"
     )
 
 
 def measured_near(noise: float) -> str:
     """What updates did where their noise was most like this."""
-    near = sorted(EVIDENCE, key=lambda seen: abs(math.log(seen[0] / noise)) if noise else seen[0])[:NEAR]
-    told = [f"{share:.2f} at {seen:g} ({text})" for seen, share, text in sorted(near)]
+    near: dict[str, tuple[float, float, str]] = {}
+    for seen in sorted(EVIDENCE, key=lambda seen: abs(math.log(seen[0] / min(max(noise, 1e-9), 1e9)))):
+        near.setdefault(seen[2], seen)  # the nearest of each corpus
+    told = [f"{share:.2f} at {at:g} ({text})" for at, share, text in sorted(near.values())]
     return f"where measured, updates closed of the gap {' and '.join(told)}"
 
 

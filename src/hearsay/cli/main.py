@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hearsay import __version__
-from hearsay.errors import BadInput, HearsayError
+from hearsay.errors import BadInput, HearsayError, lacks_memory
 
 app = typer.Typer(
     name="hearsay",
@@ -82,7 +82,7 @@ def main() -> None:
         print("stopped; the same command continues where it was", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        if _lacks_memory(error):
+        if lacks_memory(error):
             _fail(HearsayError(NO_MEMORY))
         _print_place(error)
         sys.exit(HearsayError.exit_code)
@@ -93,14 +93,6 @@ def _fail(error: HearsayError) -> NoReturn:
         print_json({"error": str(error), "kind": type(error).__name__})
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """A GPU's, Python's, or what torch says of a processor's: told apart without importing torch for it."""
-    name = type(error).__name__
-    return name in ("OutOfMemoryError", "MemoryError") or (
-        name == "RuntimeError" and "can't allocate memory" in str(error)
-    )
 
 
 def _terminated(*_: object) -> None:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from hearsay.errors import ModelError
+from hearsay.errors import ModelError, lacks_memory
 from hearsay.private.training import TrainingShape
 from hearsay.stacked import StackedTop
 from hearsay.vocabulary import chunk_rows
@@ -117,8 +117,10 @@ def attempt(run: Callable[[], T]) -> T | None:
     """What `run` returns; none if the device had too little memory for it."""
     try:
         return run()
-    except torch.OutOfMemoryError:
-        pass  # leaving the handler first lets go of the frames that hold the tensors
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        # leaving the handler first lets go of the frames that hold the tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return None

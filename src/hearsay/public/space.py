@@ -79,6 +79,17 @@ def cells(places: Floats, count: int, seed: int) -> tuple[Floats, Ids]:
     return found.cluster_centers_.astype(np.float64), found.labels_.astype(np.int64)
 
 
+def save_cells(path: Path, centres: Floats, cells: Ids) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with drafting(path) as draft, draft.open("wb") as file:
+        np.savez(file, centres=centres, cells=cells)
+
+
+def load_cells(path: Path) -> tuple[Floats, Ids]:
+    with np.load(path, allow_pickle=False) as file:
+        return file["centres"], file["cells"]
+
+
 def _inverse_root(covariance: Floats) -> Floats:
     values, vectors = np.linalg.eigh(covariance)
     values = values.clip(0) + RIDGE * values.mean() + 1e-12

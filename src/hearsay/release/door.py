@@ -101,12 +101,14 @@ class Door:
         """A round's name covers what it is asked about, to the last bit. On another machine that can be other bits than
         those that were paid for; to pay for them too would leave too little for the last rounds.
         """
+        if not question.once:
+            return
         paid = [charge.row for charge in self.ledger.charges(self.run) if charge.purpose == question.purpose]
-        if question.once and paid:
+        if paid:
             raise BadInput(
-                f"{question.purpose} was paid for (row {paid[0]}) as another question: this machine or its packages "
-                f"compute other numbers than those that began the run. Nothing more was charged. Continue where "
-                f"{self.folder / 'environment.json'} says that it began, or begin a new run, which pays anew"
+                f"{question.purpose} was paid for (row {paid[0]}) as another question: this machine, its packages or "
+                f"threads compute other numbers than those that began the run. Nothing more was charged. Continue "
+                f"where {self.folder / 'environment.json'} says that it began, or begin a new run, which pays anew"
             )
 
     def _draw(self, question: Question, contributions: Callable[[], BoundedSum]) -> None:

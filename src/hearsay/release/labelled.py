@@ -168,7 +168,9 @@ def _nearest(space: Space, note: Note, centres: Floats) -> Floats:
 
 
 def _chunks(units: Iterator[list[Note]], row: Callable[[list[Note]], Floats]) -> Iterator[torch.Tensor]:
-    """[some units, 1, width] at a time, so that memory does not grow with the corpus."""
+    """[CHUNK, 1, width] at a time, so that memory does not grow with the corpus; the last filled up with zeros, so that
+    no shape tells of it.
+    """
     rows: list[Floats] = []
     for unit in units:
         rows.append(row(unit))
@@ -176,6 +178,7 @@ def _chunks(units: Iterator[list[Note]], row: Callable[[list[Note]], Floats]) ->
             yield torch.from_numpy(np.stack(rows))[:, None]
             rows = []
     if rows:
+        rows += [np.zeros_like(rows[0])] * (CHUNK - len(rows))
         yield torch.from_numpy(np.stack(rows))[:, None]
 
 
