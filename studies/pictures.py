@@ -10,6 +10,7 @@ from hearsay.report import look
 from hearsay.report.look import ACCENT, INK, MUTED, PAPER, WARN
 
 MARKS = "osD^vP*X"
+CLOSE = 0.05  # of an axis: lines whose words would meet
 Line = list[tuple[float, Estimate]]
 
 
@@ -31,16 +32,28 @@ def _curves(results: dict[str, Any]) -> str:
         if judge == "ppl":
             look.plain_log_axis(axes, min(heights) / 1.1, max(heights) * 1.1, which="y")
         look.plain_log_axis(axes, min(places) / 1.3, max(places) * 1.3)
-        for name, value in flat.items():
+        ends = axes.get_ylim() if judge != "ppl" else (min(heights) / 1.1, max(heights) * 1.1)
+        for name, (value, lift) in _apart(flat, ends, logarithmic=judge == "ppl").items():
             axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
             axes.annotate(label(name, cells[name]), (1, value), xycoords=("axes fraction", "data"), ha="right",
-                          xytext=(0, 3), textcoords="offset points", fontsize=8, color=MUTED)  # fmt: skip
+                          xytext=(0, lift), textcoords="offset points", fontsize=8, color=MUTED)  # fmt: skip
         for mark, (name, line) in zip(MARKS, lines.items(), strict=False):
             _draw(axes, mark, name, line)
         axes.legend(frameon=False, fontsize=8)
         axes.set_xlabel(f"{next(iter(results['body']['grid'])).split('.')[-1]} (logarithmic)")
         axes.set_ylabel("perplexity (logarithmic)" if judge == "ppl" else HEADS[judge])
         return look.svg(figure, results["study"])
+
+
+def _apart(flat: dict[str, float], ends: tuple[float, float], *, logarithmic: bool) -> dict[str, tuple[float, int]]:
+    """(height, how far its words stand above it): below it where a line close above has its own words there."""
+    at = math.log if logarithmic else float
+    found: dict[str, tuple[float, int]] = {}
+    above = math.inf
+    for name, value in sorted(flat.items(), key=lambda one: -one[1]):
+        close = (above - at(value)) / (at(ends[1]) - at(ends[0])) < CLOSE
+        found[name], above = (value, -9 if close else 3), at(value)
+    return found
 
 
 def gaps(tables: dict[str, Cells], methods: dict[str, str]) -> str:
