@@ -456,6 +456,19 @@ def test_the_same_people_as_another_corpus_leave_nothing_behind(
     assert hearsay("doctor", desk / "hearsay.yaml") == 2 and "✗ ledger" in capsys.readouterr().out
 
 
+def test_updates_need_no_teachers_and_answers_say_that_they_do(desk: Path) -> None:
+    body = yaml.safe_load((desk / "hearsay.yaml").read_text())
+    del body["teachers"]["count"]
+    for asked in ({"recipe": "updates"}, {}):
+        assert configs.Config.model_validate({**body, "ask": asked}).teachers.count == body["data"]["units"]
+    many = {**body, "ask": {}, "data": {**body["data"], "units": 10**6}}
+    assert configs.Config.model_validate(many).teachers.count == configs.PARTS
+    baseline = {**body, "ask": {"recipe": "hellinger"}, "baseline": {"method": "public"}}
+    assert configs.Config.model_validate(baseline).teachers.count == body["data"]["units"]
+    with pytest.raises(ValueError, match=r"recipe hellinger needs teachers\.count"):
+        configs.Config.model_validate({**body, "ask": {"recipe": "hellinger"}})
+
+
 def test_a_setting_that_came_later_is_no_other_setting(desk: Path, tmp_path: Path) -> None:
     """A run that an earlier version began: its config lacks what nobody has set since."""
     now = configs.to_yaml(configs.load(desk / "hearsay.yaml"))

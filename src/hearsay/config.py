@@ -29,6 +29,8 @@ from hearsay.sections import (
 
 FILES = ("private", "public", "holdout", "files")  # settings that name files
 MODELS = ("model", "encoder")  # settings that may name a folder
+UPDATES = "updates"  # the recipe that asks no teacher, and the default
+PARTS = 500  # of the text on the disk, where there are no teachers
 MOST_PAGES = 16  # of a unit's text: more would lie unread for most of a run
 
 
@@ -44,6 +46,24 @@ class Config(Section):
     student: Student = Field(default_factory=lambda: Student.model_validate({}))
     compute: Compute = Field(default_factory=lambda: Compute.model_validate({}))
     baseline: Baseline | None = Field(None, description="a baseline instead of teachers (docs/baselines.md)")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shards(cls, body: Any) -> Any:
+        """Where no teacher is asked, their number only says in how many parts the text lies on the disk."""
+        if not isinstance(body, dict) or not isinstance(teachers := body.get("teachers") or {}, dict):
+            return body
+        if "count" in teachers:
+            return body
+        ask, data = body.get("ask") or {}, body.get("data") or {}
+        recipe = ask.get("recipe", UPDATES) if isinstance(ask, dict) else ask.recipe
+        if recipe != UPDATES and not body.get("baseline"):
+            raise ValueError(
+                f"recipe {recipe} needs teachers.count: about data.sentences / 300; hearsay plan tells what it buys"
+            )
+        units = data.get("units") if isinstance(data, dict) else data.units
+        count = min(PARTS, units) if isinstance(units, int) and units > 0 else PARTS
+        return {**body, "teachers": {**teachers, "count": count}}
 
     @model_validator(mode="after")
     def _together(self) -> "Config":
