@@ -63,7 +63,7 @@ class Text(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def leaks(document: str, corpus: Path, counts: dict[str, float]) -> list[str]:
+def leaks(document: str, corpus: Path, counts: dict[str, str]) -> list[str]:
     """Private n-grams, secrets and counts that stand in a document. Read from the whole file, its markup included."""
     whole = " ".join(entities.unescape(document).split()).lower()
     found = [f"secret: {secret}" for secret in _lines(corpus / "secrets.txt") if secret.lower() in whole]
@@ -73,7 +73,7 @@ def leaks(document: str, corpus: Path, counts: dict[str, float]) -> list[str]:
     found += [f"n-gram: {gram}" for gram in (_grams(whole) & private) - public]
     numbers = re.findall(r"\d[\d,]*\.?\d*", Text(document).text)
     told = {number.replace(",", "").rstrip(".") for number in numbers}
-    return found + [f"count: {name} {value:g}" for name, value in counts.items() if f"{value:g}" in told]
+    return found + [f"count: {name} {value}" for name, value in counts.items() if value in told]
 
 
 def _alone(whole: str, secret: str) -> bool:
@@ -94,18 +94,19 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _counts(demo: TinyDemo) -> dict[str, float]:
-    """What only somebody who read the private files can know."""
+def _counts(demo: TinyDemo) -> dict[str, str]:
+    """What only somebody who read the private files can know, as a page would write it."""
     rows, held_out = _rows(demo.corpus / "private.jsonl"), _rows(demo.corpus / "holdout.jsonl")
-    return {
+    counts = {
         "private rows": len(rows),
         "private words": sum(len(row["text"].split()) for row in rows),
         "held-out rows": len(held_out),
         "phrases": demo.found["phrases"]["phrases"],
         "phrases found": demo.found["phrases"]["found"],
-        "perplexity": round(demo.found["student"]["ppl"], 1),
         "tokens": demo.found["student"]["tokens"],
     }
+    shown = {name: f"{value}" for name, value in counts.items()}
+    return shown | {"perplexity": f"{demo.found['student']['ppl']:.1f}"}
 
 
 def test_a_phrase_is_told_for_whom_it_holds(copy: Run) -> None:
@@ -224,7 +225,7 @@ def test_a_planted_leak_is_found(copy: Run, tiny_demo: TinyDemo, plant: str) -> 
     counts = _counts(tiny_demo)
     long = next(r["text"] for r in _rows(tiny_demo.corpus / "private.jsonl") if len(r["text"].split()) > WORDS)
     secret = _lines(tiny_demo.corpus / "secrets.txt")[0]
-    text = {"n-gram": long, "secret": f"ask {secret} about it", "count": f"{counts['private rows']:g} rows"}[plant]
+    text = {"n-gram": long, "secret": f"ask {secret} about it", "count": f"{counts['private rows']} rows"}[plant]
     rows = [{"prefix": "hello", "public": "there", "student": text}]
     (copy.release / "completions.json").write_text(json.dumps({"rows": rows}))
     found = leaks(page.html(copy, shareable=True), tiny_demo.corpus, counts)
