@@ -209,6 +209,14 @@ def _contributions(unit: list[Note], space: spaces.Space, weights: Any) -> list[
     ]
 
 
+@pytest.mark.parametrize("units", [1, 4, 5, 9])
+def test_units_are_summed_in_parts_of_one_shape(monkeypatch: pytest.MonkeyPatch, units: int) -> None:
+    """A last part as small as the units that are left would let rounding depend on how many there are."""
+    monkeypatch.setattr(asking, "CHUNK", 4)
+    parts = list(asking._chunks(iter([[]] * units), lambda unit: np.ones(3)))
+    assert {part.shape for part in parts} == {(4, 1, 3)} and sum(part.sum() for part in parts) == 3 * units
+
+
 def test_other_units_keep_their_vectors_bit_for_bit(tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     rows = [Row(i, text_of(LABELS[i % 3], chance), None, (LABELS[i % 3],)) for i in range(20)]
