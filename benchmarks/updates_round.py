@@ -29,7 +29,7 @@ from hearsay.private.stack import Stack
 from hearsay.private.training import TrainingShape
 from hearsay.private.units import KINDS, Units
 from hearsay.release.door import Door
-from hearsay.release.updates import Crowd, ask_update, full_scale
+from hearsay.release.updates import Crowd, ask_update, full_scale, place_on_grid_matters
 from hearsay.stages import pick_device
 
 ROUNDS = 5
@@ -43,7 +43,7 @@ def main() -> None:
         rank=given.rank, top_blocks=given.blocks, rows_per_step=given.rows, steps=1, warm_up=0, schedule="constant"
     )
     stack = Stack(lm, shape, block=given.block, device=device, compile=given.compile)
-    movers = moves(stack, shape, given.block)
+    movers = moves(stack, shape, given.block, later=place_on_grid_matters)
     crowd = Crowd(_units(lm, shape, given.units), movers, given.units, 0.5, Fraction(1), "benchmark")
     student = stack.top.layout.initial()
     found: dict[str, Any] = {
