@@ -220,9 +220,10 @@ def _budgets() -> dict[str, str]:
         for name in ANSWERS:
             students += _beside(cells[f"{name}, 0.1"], cells["public + pseudo"])
         clear = [x for x in BUDGETS if all(_apart(cells, f"{name}, {x:g}", f"updates, {x:g}") for name in ANSWERS)]
+        everywhere = clear == list(BUDGETS)
         told |= {f"small{on}": _closed(cells, "updates, 0.1"), f"at_50{on}": _closed(cells, "updates, 50"),
                  f"at_5{on}": _closed(cells_of(f"table-2-{label}"), "updates at 5"),
-                 f"clear{on}": "every budget" if clear == list(BUDGETS) else _listed([f"{x:g}" for x in clear])}  # fmt: skip
+                 f"clear{on}": "every budget" if everywhere else _listed([f"{x:g}" for x in clear])}  # fmt: skip
     dialogues = cells_of("figure-2-sgd")
     lowest, private = _ppl(dialogues, "updates, 50"), _ppl(dialogues, "private")
     if lowest >= private:
