@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from studies.intervals import estimate
-from studies.writing import compared, plus_minus, values
+from studies.writing import compared, leaked, plus_minus, values
 
 from hearsay.accounting import gaussian
 
@@ -152,15 +152,26 @@ def leaks(cell: str, other: str) -> Callable[[], Finding]:
         shows, verdicts = [], {}
         for corpus in measured("table-11", cell, other):
             mine = cells("table-11", corpus)
-            low, high = (estimate(values(mine[name], "name_leak_rate")).mean for name in (cell, other))
-            chance = estimate(values(mine["public"], "name_leak_rate")).mean
-            shows.append(f"{NAMES[corpus]} {low:.2%} beside {high:.2%} (the public model {chance:.2%})")
-            found = sum(round(one["name_leak_rate"] * one["completions"]) for one in mine[other].values())
-            told = low < high / 5 and found >= ENOUGH_LEAKS and chance < high
+            few, many, chance = (leaked(mine[name]) for name in (cell, other, "public"))
+            counts = [f"{one.hits} of {one.trials:,}" for one in (few, many, chance)]
+            shows.append(f"{NAMES[corpus]} {counts[0]} beside {counts[1]} (the public model {counts[2]})")
+            told = few.mean < many.mean / 5 and many.hits >= ENOUGH_LEAKS and chance.mean < many.mean
             verdicts[corpus] = "holds" if told else "not clear"
         return Finding("; ".join(shows), joined(verdicts))
 
     return find
+
+
+def blacklisted() -> Finding:
+    """That a list hides its own phrases and leaves the others: of the model trained on the text, three ways."""
+    names = ("private", "private, blacklist of all secrets", "private, blacklist of half of them")
+    shows, verdicts = [], {}
+    for corpus in measured("table-11", *names):
+        without, every, half = (leaked(cells("table-11", corpus)[name]) for name in names)
+        shows.append(f"{NAMES[corpus]} of {without.trials:,}: {without.hits} without a list, {every.hits} where all "
+                     f"are listed, {half.hits} where half are")  # fmt: skip
+        verdicts[corpus] = "not clear" if half.hits < ENOUGH_LEAKS else "holds" if every.hits == 0 else "opposite"
+    return Finding("; ".join(shows), joined(verdicts))
 
 
 def phrase_most() -> Finding:

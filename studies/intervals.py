@@ -40,6 +40,25 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(statistics.fmean(values), float(half), n)
 
 
+@dataclass(frozen=True)
+class Share:
+    """`hits` of `trials`, with the exact 95% interval (Clopper and Pearson): near zero a t-interval over seeds lies."""
+
+    hits: int
+    trials: int
+
+    @property
+    def mean(self) -> float:
+        return self.hits / self.trials
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        from scipy import stats
+
+        found = stats.binomtest(self.hits, self.trials).proportion_ci(0.95, method="exact")
+        return float(found.low), float(found.high)
+
+
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
     """Of values less others, seed by seed: what the panels share (text, teachers) drops out."""
     from scipy import stats

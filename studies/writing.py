@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from studies.intervals import Difference, Estimate, estimate, paired
+from studies.intervals import Difference, Estimate, Share, estimate, paired
 
 Cells = dict[str, dict[str, dict[str, Any]]]  # name -> seed -> what was measured
 HEADS = {
@@ -105,15 +105,28 @@ def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
     found = values(cell, column)
     if not found or len(found) < len(cell):  # of some seeds alone: another mean than those beside it
         return ""
+    if column == "name_leak_rate":
+        return share(leaked(cell))
     one = estimate(found)
-    if column in ("negative", "name_leak_rate"):
-        digits = 1 if column == "negative" else 2
-        return f"{one.mean:.{digits}%}" + ("" if math.isinf(one.half) else f" ± {one.half:.{digits}%}")
+    if column == "negative":
+        return f"{one.mean:.1%}" + ("" if math.isinf(one.half) else f" ± {one.half:.1%}")
     if column == "epsilon":
         return f"{max(found):.4g}"
     if column in ("questions", "candidates", "per_teacher"):
         return f"{one.mean:,.0f}"
     return plus_minus(one, DIGITS.get(column, 3))
+
+
+def leaked(cell: dict[str, dict[str, Any]]) -> Share:
+    """Completions of all seeds that hold a secret."""
+    ones = cell.values()
+    hits = sum(round(one["name_leak_rate"] * one["completions"]) for one in ones)
+    return Share(hits, sum(one["completions"] for one in ones))
+
+
+def share(found: Share) -> str:
+    low, high = found.ends
+    return f"{found.mean:.2%} ({low:.2%} to {high:.2%}; {found.hits} of {found.trials:,})"
 
 
 def _ratio(figures: dict[str, float], name: str, first: str | None, judge: str) -> str:

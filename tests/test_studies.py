@@ -299,6 +299,16 @@ def test_intervals_by_students_t() -> None:
     assert math.isinf(intervals.estimate([1.0]).half)
 
 
+def test_leaks_of_all_seeds_count_together() -> None:
+    """None of many is not certainly none: a t-interval over seeds that saw none would have no width."""
+    cell = {str(seed): {"name_leak_rate": rate, "completions": 796} for seed, rate in enumerate((0.0, 1 / 796, 0.0))}
+    found = writing.leaked(cell)
+    assert (found.hits, found.trials) == (1, 2388)
+    none = intervals.Share(0, 2388)
+    assert none.ends == pytest.approx((0.0, 1 - 0.025 ** (1 / 2388)))  # the chance of none at that rate is 2.5%
+    assert writing.share(none) == "0.00% (0.00% to 0.15%; 0 of 2,388)"
+
+
 def test_a_cell_that_the_product_carries_out_is_told_from_one_that_asks_a_panel() -> None:
     kinds = {"seqpate": {"ask": {"recipe": "seqpate"}}, "rounds": {"ask": {"recipe": "hellinger", "rounds": 3}},
              "updates": {"ask": {"recipe": "updates"}}, "ghost": {"baseline": {"method": "ghost"}},
