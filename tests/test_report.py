@@ -1,16 +1,22 @@
 """The report: complete and offline, honest about what is missing; and a shareable edition that gives nothing away."""
 
+import dataclasses
 import html as entities
 import json
 import re
 import shutil
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from conftest import TinyDemo
+from hearsay.accounting import plan, sampled
+from hearsay.accounting.bounds import UNIT_BALL
+from hearsay.accounting.events import Event, Gaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.report import figures, look, owner, page, released
 from hearsay.run import Run, open_run
@@ -150,6 +156,22 @@ def test_noise_and_tokens_are_the_ledgers(run: Run) -> None:
     assert told["tokens"] == pytest.approx(charge.event.queries / (4 * told["on_mean"] ** 2))
     assert sum(released.by_run(ledger).values()) == pytest.approx(1, abs=1e-6)
     assert released.epsilon_of_run(ledger, run.id) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("sample", [1.0, 0.25])
+def test_the_noise_of_updates_is_the_plans_told_from_the_ledger(sample: float) -> None:
+    asked = plan.Request(recipe="updates", units=2000, rounds=25, sample=sample, dimensions=4096)
+    scale = plan.scale_for(UNIT_BALL, 1, Fraction(plan.make(asked).mu) ** 2 / 25)
+    event: Event = Gaussian(UNIT_BALL.sensitivity_squared(1), scale**2, 4096)
+    if sample < 1:
+        committed = sampled.schedule_for(3.0, 1e-6, Fraction(sample), 25)
+        event = dataclasses.replace(committed, steps=1, coordinates=4096)
+    rounds = [SimpleNamespace(purpose=f"update, round {n + 1}", event=event) for n in range(25)]
+    answers = SimpleNamespace(purpose="answers, round 1", event=Gaussian(Fraction(1), Fraction(1), 10**6))
+    ledger: Any = SimpleNamespace(charges=lambda run: [*rounds, answers])
+    assert released.noise_of_updates(ledger, "this", 2000) == pytest.approx(plan.make(asked).noise_over_clip, rel=1e-2)
+    ledger.charges = lambda run: [answers]
+    assert released.noise_of_updates(ledger, "this", 2000) is None
 
 
 def test_text_from_a_model_stays_text(copy: Run) -> None:

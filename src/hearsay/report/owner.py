@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay import config as configs
+from hearsay.accounting import advice
 from hearsay.accounting.ledger import Ledger
 from hearsay.errors import HearsayError
 from hearsay.report import figures, released
@@ -24,7 +25,8 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
     models = {name: body for name, body in measured.items() if isinstance(body, dict) and "ppl" in body}
     gap = measured.get("gap_closed")
     gap = gap if gap is None else round(gap, 2) + 0.0  # no minus before a nought
-    spent = pieces(run, ledger)
+    spent, own = pieces(run, ledger), declared(run)
+    moved = released.noise_of_updates(ledger, run.id, own["units"]) if own else None
     return {
         "name": run_name(run.folder),
         "budget": figures.budget(ledger.budget.epsilon, spent),
@@ -41,7 +43,8 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
         "environment": read(run.folder / "environment.json"),
         "stages": stages(run.folder / "progress.jsonl"),
         "commands": commands(run),
-        "declared": declared(run),
+        "declared": own,
+        "moved": moved and f"over the run {moved:.2f} of the clip; {advice.measured_near(moved)}",
         "unprotected": unprotected(run),
     }
 

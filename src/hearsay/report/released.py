@@ -19,6 +19,7 @@ from hearsay.accounting.ledger import Charge, Ledger
 from hearsay.report import figures
 
 SHOWN = 8  # synthetic texts
+UPDATE = "update"  # what rounds of updates are charged for, without their numbers
 KEPT = ("student/model.safetensors", "student/config.json", "statement.json", "made.json", "completions.json")
 
 
@@ -120,16 +121,19 @@ def answers(ledger: Ledger, run: str, made: dict[str, Any]) -> list[dict[str, An
     return [one | {"tokens": one["tokens"] * one["rounds"]} if "tokens" in one else one for one in found.values()]
 
 
+def noise_of_updates(ledger: Ledger, run: str, units: int) -> float | None:
+    """Of all rounds so far together: the length of their noise, in clips of so many units' mean update."""
+    rounds = [charge.event for charge in ledger.charges(run) if aim(charge.purpose) == UPDATE]
+    means = [_deviation(event) / (units * float(getattr(event, "rate", 1))) for event in rounds]
+    dimensions = max((getattr(event, "coordinates", 0) for event in rounds), default=0)
+    return math.sqrt(dimensions * sum(mean**2 for mean in means)) / len(means) if dimensions else None
+
+
 def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
     event = charge.event
-    if isinstance(event, Gaussian):
-        total = math.sqrt(event.variance) / STEPS
-    elif isinstance(event, Laplace):
-        total = math.sqrt(2) * float(event.scale) / STEPS
-    elif isinstance(event, SubsampledGaussian):
-        total = float(event.noise_multiplier)
-    else:
+    if not isinstance(event, Gaussian | Laplace | SubsampledGaussian):
         return {"kind": type(event).__name__}
+    total = _deviation(event)
     found: dict[str, Any] = {"kind": type(event).__name__, "on_sum": total}
     answered = isinstance(event, Gaussian | Laplace) and _answers(charge)
     if made and answered and made.get("recipe") in ("seqpate", "hellinger"):
@@ -137,6 +141,15 @@ def _noise(charge: Charge, made: dict[str, Any]) -> dict[str, Any]:
         asked = plan.Request(recipe=made["recipe"], queries=queries(event), candidates=made["candidates"])
         found["tokens"] = plan.effective_tokens(asked, asked.queries, found["on_mean"])
     return found
+
+
+def _deviation(event: Event) -> float:
+    """Of the noise on one coordinate of a sum, in the units of what is summed: answers, or clips."""
+    if isinstance(event, Gaussian):
+        return math.sqrt(event.variance) / STEPS
+    if isinstance(event, Laplace):
+        return math.sqrt(2) * float(event.scale) / STEPS
+    return float(event.noise_multiplier) if isinstance(event, SubsampledGaussian) else 0.0
 
 
 def epsilon_of_run(ledger: Ledger, run: str) -> float:
