@@ -42,7 +42,7 @@ def readme() -> str:
 
 def real_text() -> str:
     """How the same recipe does on text that people wrote, beside two others: the README's one sentence about it."""
-    told = []
+    told, held_out = [], _load(STUDIES / "held-out.json")
     for corpus, who in (("sgd", "11,674 service dialogues"), ("europarl", "974 speakers of a parliament")):
         cells = _load(STUDIES / f"recipes-{corpus}.json")["cells"]
         gaps = {name: [one["gap_closed"] for one in cells[f"{name} at 3"].values()] for name in METHODS}
@@ -51,13 +51,15 @@ def real_text() -> str:
         cautious = sum(one["gap_closed"] for one in rule) / len(rule)
         told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean}" for name, mean in means.items()))
         told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
+        told[-1] += f", on text of {held_out[corpus]['perplexity']['people']} others"
     alike = _load(STUDIES / "rehearsed-airline.json")["cells"]
     simulated = ", ".join(f"{METHODS[name]} {plus_minus(estimate([one['gap_closed'] for one in alike[name].values()]))}"
                           for name in METHODS)  # fmt: skip
     return (
         "On real text, with a base model of 20.7M parameters and the same budget, shares of the gap closed: "
         f"{'; '.join(told)} ([all methods](docs/studies.md); how often each one's settings were tried differs, and is "
-        f"told there). On simulated customers, each as six rehearsed trials of its own chose it: {simulated}.\n"
+        f"told there). On simulated customers, each by the best of six trials of its own (updates had earlier ones, "
+        f"too): {simulated}.\n"
     )
 
 

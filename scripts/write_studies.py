@@ -43,19 +43,22 @@ Corpora: `sgd` (service dialogues, unit = dialogue) and `europarl` (parliament, 
 20.7M parameters, which want a GPU (`AT_ONCE=6` seats six panels at once, if its memory holds them); `airline` and
 `clinic` are simulated and need nothing. DATA is a folder with `sgd-train.jsonl.xz` and `sgd-dev.jsonl.xz`
 (Schema-Guided Dialogue) or `europarl.jsonl.xz` (debates 1999 to 2012): a row a turn or sentence with `user`, `text`
-and, for speakers, `name` (`studies/corpora.py` reads them). MODEL is a GPT-2; with another one figures are others. Raw
-figures are in `studies/results/`; this page is written from them by `python scripts/write_studies.py`. What follows
-for the papers is in [claims](claims.md).
+and, for speakers, `name` (`studies/corpora.py` reads them). MODEL is a GPT-2; with another one figures are others.
+Raw figures are in `studies/results/`; this page is written from them by `python scripts/write_studies.py`. What
+follows for the papers is in [claims](claims.md).
 
-Cells of one seed share their teachers (`studies/panel.py`): they differ by their noise, their ledger and their
-student, so differences are paired by seed. A figure's interval is over seeds: another partition key, other pseudo
-text, fresh noise. *gap* is the share of the way, in nats, from the better public reference to the private one; *below
-zero* the share of noisy values that came out negative; *noise* its standard deviation on the mean of the teachers;
-*leaked* counts the completions of all seeds together, with the exact 95% interval of such a share.
-The private reference is an adapter of rank 8 in four blocks (airline: rank 4 in two), whatever a method's own is,
-trained as the table's YAML says (`measure`; longer where leaks are looked for), so gaps compare within a table.
-Epsilon is from each cell's ledger, verified by the second accountant, except where a table says that some cells are
-from a printed line. Perplexities and completions are measured on people whom nobody trained on.
+Cells of one seed whose teachers and adapters are alike share them (`studies/panel.py`): they differ by their noise,
+their ledger and their student. Differences are paired by seed; between methods with other adapters a seed means the
+same public seed only, with a start of its own. A figure's interval is over seeds: another partition key, other pseudo
+text, fresh noise, and always the same held-out text. *gap* is the share of the way, in nats, from the better public
+reference to the private one; *below zero* the share of noisy values that came out negative; *noise* its standard
+deviation on the mean of the teachers; *leaked* counts the completions of all seeds together, with the exact 95%
+interval of such a share. The private reference is an adapter of rank 8 in four blocks (airline: rank 4 in two),
+whatever a method's own is, trained as the table's YAML says (`measure`; longer where leaks are looked for), so gaps
+compare within a table. Epsilon is from each cell's ledger, verified by the second accountant, except where a table
+says that some cells are from a printed line.
+
+MEASURED
 
 Settings (`studies/bases.yaml`) come from `studies/sgd.yaml`, where they were tried on the same held-out dialogues,
 how often for which method was not recorded: between methods read the figures as optimistic. Those of `updates` at
@@ -63,13 +66,16 @@ epsilon 3 were then tried anew on text that is in none of these figures, some fo
 split, which lends prefixes only) and some twenty on the speeches of those who lend prefixes: more than any other
 method was, so part of its lead is tuning. DP-SGD's rank and rate on dialogues are the best of nine, rehearsed on the
 dev split (below); on speeches they were seen on the very text of the figures (study `dpsgd`), which favours it, as
-does the split of `mixed` there. Only on simulated customers had every method as many trials as every other, on
-customers who are in none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose). Ablations,
-filters and budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings
-in two tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and
-14, `units` and `teachers` have other teachers, pseudo text or references, so the same recipe may stand there once
-more, by other noise. Where a row has one seed there is no interval; a table or row that is missing here was not
-measured.
+does the split of `mixed` there. On simulated customers every method had six recorded trials, on customers who are in
+none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose); but what was not tried there
+(rounds, sample, clip and average of updates, batch, steps and clip of DP-SGD) came for updates from some sixteen
+earlier trials on such customers (`airline-levers`, `airline-text`), for DP-SGD from none. Ablations, filters and
+budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings in two
+tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and 14,
+`units` and `teachers` have other teachers, pseudo text or references, so the same recipe may stand there once more,
+by other noise. What names a cell's settings was added to the oldest ones afterwards, from their study's YAML
+(`stamped` in the JSON). On airline a few cells were made on a GPU, in bfloat16, and stand beside others made on CPUs.
+Where a row has one seed there is no interval; a table or row that is missing here was not measured.
 """
 
 
@@ -146,8 +152,29 @@ def _label(results: dict[str, Any]) -> str:
     return f"{results['study']}-{results['corpus']}"
 
 
+def measured_on() -> str:
+    """On whose text: of the people held out, as held_out.py counted them."""
+    found = json.loads((RESULTS / "held-out.json").read_text())
+
+    def listed(figure: str) -> str:
+        first, second, third = (str(found[one][figure]["people"]) for one in ("sgd", "europarl", "airline"))
+        return f"{first}, {second} and {third}"
+
+    dialogues, speakers, customers = (
+        f"{found[one]['perplexity']['people']} of {found[one]['people']}" for one in ("sgd", "europarl", "airline")
+    )
+    return textwrap.fill(
+        "All figures are measured on people whom nobody trained on, and on few of them: on the first rows of a file "
+        f"that is grouped by people. Perplexity reads {dialogues} held-out dialogues, {speakers} speakers and {customers} "
+        f"customers; BLEU {listed('BLEU')}, leaks {listed('leaks')}, ensembles without noise {listed('ensemble')} "
+        "(`studies/held_out.py`). Methods of a table read the same text, so differences are safer than levels; that "
+        "they are as large on other speakers was not measured, and no interval here says so. (`hearsay evaluate` reads rows "
+        "from all over its files.)", 118,
+    )  # fmt: skip
+
+
 def page() -> str:
-    parts, seen = [HEAD, findings()], ""
+    parts, seen = [HEAD.replace("MEASURED", measured_on()), findings()], ""
     for results in sorted(_all(), key=lambda one: ORDER.index(one["study"])):
         if results["study"] != seen:
             parts.append(f"## {results['study']}\n")

@@ -6,6 +6,7 @@ Everything here reads held-out private text, so it stays in a panel's internal/ 
 import hashlib
 import json
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import torch
@@ -15,10 +16,12 @@ from hearsay import lm as models
 from hearsay import measure, pipeline
 from hearsay.adapter_files import merged
 from hearsay.baselines.unprotected import blacklist, known_secrets
+from hearsay.config import Config
 from hearsay.disk import write_text
 from hearsay.evaluate.references import ensemble_perplexity, train_private
 from hearsay.evaluate.text import score
 from hearsay.lm import LanguageModel
+from hearsay.reading import Columns, read_rows
 
 MEASURE: dict[str, Any] = {
     "rows": 4000,  # of held-out text
@@ -34,12 +37,22 @@ def scored(
     panel: Panel, lm: LanguageModel, wish: dict[str, Any], rewrite: Callable[[str], str] = lambda text: text
 ) -> dict[str, Any]:
     work, data = panel.work, panel.work.config.data
-    rows = measure.held_out_rows(work.config, work.lm, wish["rows"])
+    rows = list(first_rows(work.config, work.lm, wish["rows"]).values())
     found = score(
         lm, rows, prefix=data.prefix_tokens, max_tokens=data.max_tokens, completions=wish["completions"],
         secrets=measure.secrets(work.config), seed=work.config.compute.seed, rewrite=rewrite,
     ).to_json()  # fmt: skip
     return found | ({"texts": _texts(panel, lm, rows[: wish["texts"]], rewrite)} if wish["texts"] else {})
+
+
+def first_rows(config: Config, lm: LanguageModel, most: int) -> dict[int, list[int]]:
+    """The held-out rows of the tables, by place: those long enough of the file's first. Where a file is grouped by
+    people they are few people's (held_out.py counts them); tables that are to be compared must all have the same ones.
+    """
+    data = config.data
+    rows = islice(read_rows(data.holdout, Columns(text=data.text)), most)
+    encoded = models.encode(lm, [row.text for row in rows], data.max_tokens)
+    return {place: tokens for place, tokens in enumerate(encoded) if len(tokens) >= data.min_tokens}
 
 
 def _texts(panel: Panel, lm: LanguageModel, rows: list[list[int]], rewrite: Callable[[str], str]) -> list[list[str]]:
@@ -59,7 +72,7 @@ def measured(panel: Panel, wish: dict[str, Any]) -> dict[str, Any]:
         names = ("public", "public_pseudo", *(["private"] if wish["private"] else []))
         found = {name: scored(panel, _model(panel, name, wish), wish) for name in names}
         if wish["ensemble"]:
-            rows = measure.held_out_rows(work.config, work.lm, wish["ensemble"])
+            rows = list(first_rows(work.config, work.lm, wish["ensemble"]).values())
             teachers = pipeline.train_teachers(work, panel.warm, 0)
             found["ensemble"] = {"ppl": ensemble_perplexity(work.stack, teachers, rows, work.config.data.prefix_tokens)}
         write_text(path, json.dumps(found))

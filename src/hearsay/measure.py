@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.torch import load_file
 
 from hearsay import config as configs
@@ -34,6 +35,7 @@ from hearsay.stages import Stages
 
 PRIVATE_STEPS = Training().steps
 FILE = "evaluation.json"
+AT_ONCE = 1024  # held-out rows tokenised at once
 
 
 def evaluate(
@@ -144,10 +146,14 @@ def secrets(config: Budgeted) -> list[str]:
 
 
 def held_out_rows(config: Config, lm: LanguageModel, most: int) -> list[list[int]]:
+    """So many long enough rows from all over the files, the same ones each time: the first may all be one person's."""
     data = config.data
-    texts: list[str] = []
-    for row in read_rows(data.holdout, Columns(text=data.text)):
-        texts.append(row.text)
-        if len(texts) >= most:
+    texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
+    order = np.random.default_rng(0).permutation(len(texts))
+    found: list[list[int]] = []
+    for first in range(0, len(order), AT_ONCE):
+        some = models.encode(lm, [texts[place] for place in order[first : first + AT_ONCE]], data.max_tokens)
+        found += [tokens for tokens in some if len(tokens) >= data.min_tokens]
+        if len(found) >= most:
             break
-    return [tokens for tokens in models.encode(lm, texts, data.max_tokens) if len(tokens) >= data.min_tokens]
+    return found[:most]
