@@ -58,8 +58,8 @@ def real_text() -> str:
     return (
         "On real text, with a base model of 20.7M parameters and the same budget, shares of the gap closed: "
         f"{'; '.join(told)} ([all methods](docs/studies.md); how often each one's settings were tried differs, and is "
-        f"told there). On simulated customers, each by the best of six trials of its own (updates had earlier ones, "
-        f"too): {simulated}.\n"
+        f"told there as far as it was recorded). On simulated customers, each by the best of six "
+        f"trials of its own (updates had earlier ones, too): {simulated}.\n"
     )
 
 

@@ -34,8 +34,8 @@ GAPS = {"updates": "updates (the default)", "mixed": "mixed", "DP-SGD": "DP-SGD 
         "hellinger": "hellinger", "seqpate": "seqpate (the paper)"}  # fmt: skip
 REAL = {"sgd": "11,674 service dialogues", "europarl": "974 speakers of a parliament"}
 DRAWN = ("figure-2", "clinic-curve", "table-3")  # where a picture says more than the table
-AGAIN = """These were made a second time from nothing, with other noise and other partition keys, by the command
-above, and compared by `python studies/again.py`:"""
+AGAIN = """These (on simulated customers; no cell made on a GPU) were made a second time from nothing, with
+other noise and other partition keys, by the command above, and compared by `python studies/again.py`:"""
 HEAD = """# Studies
 
 The papers' tables and our own, each by one command: `make study NAME=table-3 [CORPUS=airline] [DATA=… MODEL=…]`.
@@ -72,10 +72,11 @@ none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose
 earlier trials on such customers (`airline-levers`, `airline-text`), for DP-SGD from none. Ablations, filters and
 budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings in two
 tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and 14,
-`units` and `teachers` have other teachers, pseudo text or references, so the same recipe may stand there once more,
-by other noise. What names a cell's settings was added to the oldest ones afterwards, from their study's YAML
-(`stamped` in the JSON). On airline a few cells were made on a GPU, in bfloat16, and stand beside others made on CPUs.
-Where a row has one seed there is no interval; a table or row that is missing here was not measured.
+`units`, `teachers` and the clinic's curve have other teachers, pseudo text, references or notes, so the same recipe
+may stand there once more, by other noise. What names a cell's settings was added to the oldest ones afterwards, from
+their study's YAML (`stamped` in the JSON). On airline a few cells were made on a GPU, in bfloat16, and stand beside
+others made on CPUs. Where a row has one seed there is no interval; a table or row that is missing here was not
+measured.
 """
 
 
@@ -165,11 +166,11 @@ def measured_on() -> str:
     )
     return textwrap.fill(
         "All figures are measured on people whom nobody trained on, and on few of them: on the first rows of a file "
-        f"that is grouped by people. Perplexity reads {dialogues} held-out dialogues, {speakers} speakers and {customers} "
-        f"customers; BLEU {listed('BLEU')}, leaks {listed('leaks')}, ensembles without noise {listed('ensemble')} "
+        f"that is grouped by people. Perplexity reads {dialogues} held-out dialogues, {speakers} speakers and "
+        f"{customers} customers; BLEU {listed('BLEU')}, leaks {listed('leaks')}, ensembles {listed('ensemble')} "
         "(`studies/held_out.py`). Methods of a table read the same text, so differences are safer than levels; that "
-        "they are as large on other speakers was not measured, and no interval here says so. (`hearsay evaluate` reads rows "
-        "from all over its files.)", 118,
+        "they are as large on other speakers was not measured, and no interval here says so. (`hearsay evaluate` "
+        "reads rows from all over its files.)", 118,
     )  # fmt: skip
 
 

@@ -42,7 +42,9 @@ def unmoved(cells: Cells) -> str:
         for name, cell in cells.items()
         if name != "public + pseudo" and all("ppl" in one for one in cell.values())
     }
-    told = ", ".join(f"{name} ({count} of {len(cells[name])})" for name, count in counts.items() if count)
+    told = ", ".join(
+        f"{label(name, cells[name])} ({count} of {len(cells[name])})" for name, count in counts.items() if count
+    )
     return f"\nStudents that the stopping rule left at their start, by seeds: {told}.\n" if told else ""
 
 

@@ -62,7 +62,8 @@ def check(request: Request) -> None:
             raise ConfigError(f"updates.{name} is {getattr(request, name)}; need more than 0 and at most 1")
     if request.share_of_updates and request.units is None:
         raise ConfigError("updates come from units: declare how many there are (data.units, or --units)")
-    if request.units is not None and request.teachers > request.units:
+    by_teachers = request.share_of_updates < 1
+    if by_teachers and request.units is not None and request.teachers > request.units:
         raise ConfigError(
             f"teachers.count is {request.teachers:,} but data.units declares {request.units:,}; "
             "a teacher without a unit knows nothing: need at most one teacher per unit"
