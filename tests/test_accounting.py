@@ -379,7 +379,7 @@ def test_plan_says_noise_tokens_and_why() -> None:
     ).suits  # of 437: what it would name, it refuses
     assert few.startswith("none") and "437" in few
     enough = plan.make(plan.Request(teachers=100, units=500, sentences=60_000, dimensions=250_000)).suits
-    assert enough.startswith("hellinger with about 437")
+    assert enough.startswith("hellinger with about 500")
     assert "300 questions" in plan.make(plan.Request(queries=300)).warnings[0]
     assert plan.make(plan.Request(units=10**6)).warnings and not plan.make(plan.Request(units=10**4)).warnings
     with pytest.raises(ConfigError, match="one teacher per unit"):

@@ -122,6 +122,20 @@ def test_plan_says_what_other_tools_rely_on(hearsay: Any) -> None:
     assert hearsay("plan", "--units", 400, "--sentences", 2400, "--json").json["teachers"] == 400  # nobody named more
 
 
+def test_plan_tells_odds_and_warns_of_a_promise_that_is_none(hearsay: Any) -> None:
+    ordinary, large = (hearsay("plan", "--epsilon", epsilon) for epsilon in (3, 50))
+    assert "right at most 62.7%" in ordinary.out and ordinary.err == ""
+    assert "epsilon 50 promises little" in large.err and "100%" in large.err
+
+
+def test_updates_need_no_unit_for_each_teacher(hearsay: Any, tmp_path: Path) -> None:
+    """A small corpus under the settings that `init` writes: how many parts the units lie in is no one's concern."""
+    few = _config(tmp_path, data={"units": 50, "sentences": 500})
+    assert hearsay("plan", few, "--json").json["recipe"] == "updates"
+    answers = hearsay("plan", few, "--recipe", "hellinger")
+    assert answers.code == 2 and "teachers.count is 500 but data.units declares 50" in answers.err
+
+
 def test_plan_reads_a_config_and_flags_override_it(hearsay: Any, tmp_path: Path) -> None:
     config = _config(tmp_path)
     assert hearsay("plan", config, "--json").json["teachers"] == 500
@@ -242,7 +256,7 @@ def test_bad_flags(hearsay: Any, tmp_path: Path, flags: list[str], said: str) ->
         ({"privacy": {"epsilon": float("nan")}}, "privacy.epsilon"), ({"privacy": {"delta": 2}}, "privacy.delta"),
         ({"privacy": {"epsilom": 3}}, "privacy.epsilom: unknown setting; did you mean epsilon?"),
         ({"teechers": {"count": 3}}, "teechers: unknown setting; did you mean teachers?"),
-        ({"teachers": {"count": 6000}}, "teachers.count is 6,000 but data.units declares 5,000"),
+        ({"teachers": {"count": 6000}, "ask": {"recipe": "hellinger"}}, "teachers.count is 6,000 but data.units declares"),
         ({"data": {"units": 0}}, "data.units"), ({"ask": {"recipe": "pie"}}, "ask.recipe"),
     ],
 )  # fmt: skip

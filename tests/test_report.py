@@ -18,6 +18,7 @@ from hearsay.accounting import plan, sampled
 from hearsay.accounting.bounds import UNIT_BALL
 from hearsay.accounting.events import Event, Gaussian
 from hearsay.accounting.ledger import Ledger
+from hearsay.errors import BadInput
 from hearsay.report import figures, look, owner, page, released
 from hearsay.run import Run, open_run
 
@@ -252,6 +253,13 @@ def test_a_planted_leak_is_found(copy: Run, tiny_demo: TinyDemo, plant: str) -> 
     (copy.release / "completions.json").write_text(json.dumps({"rows": rows}))
     found = leaks(page.html(copy, shareable=True), tiny_demo.corpus, counts)
     assert any(line.startswith(plant) for line in found)
+
+
+def test_nothing_of_an_unfinished_run_is_shareable(copy: Run) -> None:
+    (copy.release / "statement.json").unlink()
+    with pytest.raises(BadInput, match="not finished"):
+        page.write(copy, shareable=True)
+    assert not (copy.release / page.SHAREABLE).exists() and page.write(copy).exists()
 
 
 def test_the_shareable_edition_reads_nothing_but_release_and_ledger(copy: Run) -> None:

@@ -120,8 +120,8 @@ def _of_epsilon(request: Request) -> list[str]:
     right = gaussian.guess_rate(gaussian.mu_of(request.epsilon, main_delta(request.delta)))
     if right > SURE:
         return [
-            f"epsilon {request.epsilon:g} promises little: who guesses, at 50:50, whether somebody is in the corpus may "
-            f"be right up to {odds.percent(right)}% of the time"
+            f"epsilon {request.epsilon:g} promises little: who guesses, at 50:50, whether somebody is in the corpus "
+            f"may be right up to {odds.percent(right)}% of the time"
         ]
     return []
 
