@@ -256,7 +256,7 @@ def test_bad_flags(hearsay: Any, tmp_path: Path, flags: list[str], said: str) ->
         ({"privacy": {"epsilon": float("nan")}}, "privacy.epsilon"), ({"privacy": {"delta": 2}}, "privacy.delta"),
         ({"privacy": {"epsilom": 3}}, "privacy.epsilom: unknown setting; did you mean epsilon?"),
         ({"teechers": {"count": 3}}, "teechers: unknown setting; did you mean teachers?"),
-        ({"teachers": {"count": 6000}, "ask": {"recipe": "hellinger"}}, "teachers.count is 6,000 but data.units declares"),
+        ({"teachers": {"count": 6000}, "ask": {"recipe": "hellinger"}}, "teachers.count is 6,000 but data.units"),
         ({"data": {"units": 0}}, "data.units"), ({"ask": {"recipe": "pie"}}, "ask.recipe"),
     ],
 )  # fmt: skip
