@@ -22,7 +22,7 @@ from study_findings import RESULTS, cells_of, findings
 ROOT = Path(__file__).parents[1]
 PAGE, FIGURES = ROOT / "docs" / "studies.md", ROOT / "docs" / "figures"
 ORDER = ("table-1", "table-2", "table-3", "table-4", "table-6", "table-7", "table-9", "figure-2", "table-11",
-         "table-14", "clinic", "clinic-curve", "recipes", "weights", "units", "teachers", "split", "caution",
+         "table-14", "clinic", "clinic-curve", "recipes", "people", "weights", "units", "teachers", "split", "caution",
          "dpsgd", "ranks", "rehearsed")  # fmt: skip
 REHEARSALS = {  # name of the YAML and the JSON -> what it was, before the number of trials
     "rehearse-airline": "Every method on other simulated customers who play the private ones, noise to scale; study "

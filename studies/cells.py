@@ -138,7 +138,7 @@ def result(panel: Panel, settings: dict[str, Any], folder: Path, wish: dict[str,
     found |= {"ensemble": beside["ensemble"]["ppl"]} if "ensemble" in beside else {}
     found["per_teacher"] = config.data.sentences / config.teachers.count
     ppl = {one: body["ppl"] for one, body in beside.items()} | {"student": found["ppl"]}
-    plain = {one: {k: v for k, v in body.items() if k != "texts"} for one, body in beside.items()}
+    plain = {one: {k: v for k, v in body.items() if k not in ("texts", "by_person")} for one, body in beside.items()}
     return {**found, "gap_closed": gap_closed(ppl), "references": plain, "seconds": round(time.monotonic() - began, 1)}
 
 

@@ -19,7 +19,6 @@ import yaml
 from hearsay import lm as models
 from hearsay.config import Config
 from hearsay.disk import write_text
-from hearsay.reading import Columns, read_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies import agenda, corpora, references
@@ -46,8 +45,7 @@ def people(corpus: str, data: Path, model: str, place: Path) -> dict[str, Any]:
     source = "embedded" if corpus == "airline" else model
     config = Config.model_validate({"model": source, "data": files, "privacy": {"corpus": corpus}})
     lm = models.load(config.model, device=torch.device("cpu"))
-    columns = Columns(text=config.data.text, user=config.data.user)
-    writers = [row.user for row in read_rows(config.data.holdout, columns)]
+    writers = references.writers(config)
     places = list(references.first_rows(config, lm, measure["rows"]))
     tables = {
         "perplexity": places,

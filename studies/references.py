@@ -24,7 +24,7 @@ from hearsay.lm import LanguageModel
 from hearsay.reading import Columns, read_rows
 
 MEASURE: dict[str, Any] = {
-    "rows": 4000,  # of held-out text
+    "rows": 4000,  # of held-out text, the first; null: all, and then by person too
     "completions": 500,
     "texts": 0,  # completions to show
     "ensemble": 0,  # rows for the teachers without noise
@@ -37,15 +37,33 @@ def scored(
     panel: Panel, lm: LanguageModel, wish: dict[str, Any], rewrite: Callable[[str], str] = lambda text: text
 ) -> dict[str, Any]:
     work, data = panel.work, panel.work.config.data
-    rows = list(first_rows(work.config, work.lm, wish["rows"]).values())
+    read = first_rows(work.config, work.lm, wish["rows"])
+    rows = list(read.values())
     found = score(
         lm, rows, prefix=data.prefix_tokens, max_tokens=data.max_tokens, completions=wish["completions"],
         secrets=measure.secrets(work.config), seed=work.config.compute.seed, rewrite=rewrite,
     ).to_json()  # fmt: skip
+    found |= {} if wish["rows"] else {"by_person": _by_person(lm, work.config, read)}
     return found | ({"texts": _texts(panel, lm, rows[: wish["texts"]], rewrite)} if wish["texts"] else {})
 
 
-def first_rows(config: Config, lm: LanguageModel, most: int) -> dict[int, list[int]]:
+def _by_person(lm: LanguageModel, config: Config, read: dict[int, list[int]]) -> dict[str, list[float]]:
+    """Negative log-likelihood and tokens of everybody held out, in the order of the file."""
+    who = writers(config)
+    found: dict[str | None, tuple[float, int]] = {}
+    losses, counts = models.row_nll(lm, list(read.values()), config.data.prefix_tokens)
+    for place, loss, count in zip(read, losses.tolist(), counts.tolist(), strict=True):
+        before = found.get(who[place], (0.0, 0))
+        found[who[place]] = (before[0] + loss, before[1] + count)
+    return {"nll": [round(loss, 3) for loss, _ in found.values()], "tokens": [int(n) for _, n in found.values()]}
+
+
+def writers(config: Config) -> list[str | None]:
+    """Who wrote each of the held-out rows."""
+    return [row.user for row in read_rows(config.data.holdout, Columns(text=config.data.text, user=config.data.user))]
+
+
+def first_rows(config: Config, lm: LanguageModel, most: int | None) -> dict[int, list[int]]:
     """The held-out rows of the tables, by place: those long enough of the file's first. Where a file is grouped by
     people they are few people's (held_out.py counts them); tables that are to be compared must all have the same ones.
     """

@@ -3,7 +3,10 @@
 import math
 from typing import Any
 
+import torch
 from studies.intervals import Difference, Estimate, Share, estimate, paired
+
+from hearsay.evaluate.text import perplexity
 
 Cells = dict[str, dict[str, dict[str, Any]]]  # name -> seed -> what was measured
 HEADS = {
@@ -77,10 +80,12 @@ def rows_table(results: dict[str, Any]) -> str:
     body, cells = results["body"], results["cells"]
     columns, first, paper = body.get("columns", ["ppl", "gap_closed"]), body.get("first"), body.get("paper", {})
     heads = ["", *(HEADS[name] for name in columns)]
+    everybody = any("by_person" in one for cell in cells.values() for one in cell.values())
     judge = body.get("judge", "ppl")
     if first:
         than = label(first, cells.get(first, {}))
         heads += [f"{'ln ratio to' if judge == 'ppl' else HEADS[judge] + ' less that of'} {than}", "p"]
+        heads += ["over people, 95% interval"] if everybody else []
     heads += [f"the paper's, {name}" for name in paper]
     lines = [line(heads), "|---" * len(heads) + "|"]
     for name, cell in cells.items():
@@ -90,6 +95,7 @@ def rows_table(results: dict[str, Any]) -> str:
         row += (
             ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
         )
+        row += [over_people(cells, name, first)] if first and everybody else []
         lines.append(line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
     return "\n".join(lines) + "\n"
 
@@ -117,6 +123,20 @@ def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
     if column in ("questions", "candidates", "per_teacher"):
         return f"{one.mean:,.0f}"
     return plus_minus(one, DIGITS.get(column, 3))
+
+
+def over_people(cells: Cells, name: str, first: str) -> str:
+    """ln perplexity of a cell less that of the first, of everybody held out, with the interval over people: mean over
+    the seeds that both have.
+    """
+    seeds = sorted(cells[name].keys() & cells.get(first, {}).keys())
+    pairs = [tuple(cells[one][seed].get("by_person") for one in (name, first)) for seed in seeds]
+    if name == first or not pairs or any(one is None for pair in pairs for one in pair):
+        return ""
+    gaps = torch.tensor([[a - b for a, b in zip(one["nll"], other["nll"], strict=True)] for one, other in pairs])
+    tokens = torch.tensor(pairs[0][0]["tokens"]).double()
+    mean, low, high = (math.log(end) for end in perplexity(gaps.double().mean(0), tokens))
+    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}; {len(tokens)})"
 
 
 def leaked(cell: dict[str, dict[str, Any]]) -> Share:
