@@ -130,7 +130,9 @@ def over_people(cells: Cells, name: str, first: str) -> str:
     the seeds that both have.
     """
     seeds = sorted(cells[name].keys() & cells.get(first, {}).keys())
-    pairs = [tuple(cells[one][seed].get("by_person") for one in (name, first)) for seed in seeds]
+    pairs: list[tuple[Any, Any]] = [
+        (cells[name][seed].get("by_person"), cells[first][seed].get("by_person")) for seed in seeds
+    ]
     if name == first or not pairs or any(one is None for pair in pairs for one in pair):
         return ""
     gaps = torch.tensor([[a - b for a, b in zip(one["nll"], other["nll"], strict=True)] for one, other in pairs])

@@ -299,6 +299,22 @@ def test_intervals_by_students_t() -> None:
     assert math.isinf(intervals.estimate([1.0]).half)
 
 
+def test_differences_over_people_are_those_of_their_texts() -> None:
+    """ln perplexity of all their text less the other's; wide where people differ, however alike the seeds are."""
+    tokens, alike, unlike = [10, 30, 20], [1.0, 3.0, 2.0], [6.0, 0.0, 0.0]
+    nll = [20.0, 90.0, 50.0]
+
+    def cell(more: list[float]) -> dict[str, Any]:
+        found = {"nll": [a + b for a, b in zip(nll, more, strict=True)], "tokens": tokens}
+        return {str(seed): {"by_person": found} for seed in range(2)}
+
+    cells = {"first": cell([0.0] * 3), "alike": cell(alike), "unlike": cell(unlike), "without": {"0": {}}}
+    assert writing.over_people(cells, "alike", "first") == "+0.100 (+0.100 to +0.100; 3)"
+    told = writing.over_people(cells, "unlike", "first")
+    assert told.startswith("+0.100 (-") and told.endswith("; 3)")
+    assert writing.over_people(cells, "first", "first") == writing.over_people(cells, "without", "first") == ""
+
+
 def test_leaks_of_all_seeds_count_together() -> None:
     """None of many is not certainly none: a t-interval over seeds that saw none would have no width."""
     cell = {str(seed): {"name_leak_rate": rate, "completions": 796} for seed, rate in enumerate((0.0, 1 / 796, 0.0))}
