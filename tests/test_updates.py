@@ -546,7 +546,8 @@ def test_after_a_committed_sample_nothing_is_left(
     shown = json.loads(capsys.readouterr().out)
     assert shown["left"] < 0.01 and sum(one["share"] for one in shown["charges"]) == pytest.approx(1, abs=0.01)
     assert hearsay("ledger", "show", tmp_path / "one") == 0
-    assert "100.0%" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "100.0%" not in told and told.count("gaussian") == 1 and "rounds" in told  # all in one line
     for name, rounds in {"all": {"rounds": 3}, "others": {"sample": 0.5, "rounds": 3}}.items():
         again = _variant(desk, name, ask={"recipe": "updates"}, updates=rounds)
         assert hearsay("run", again, "--out", tmp_path / name, "--anyway", "--json") == 3

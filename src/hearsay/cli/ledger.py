@@ -1,5 +1,7 @@
 """`hearsay ledger show|verify`: what was spent, by which run, for what; and whether the ledger can be believed."""
 
+import json
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,7 @@ Where = Annotated[Path | None, typer.Argument(help="A run directory or a ledger 
 
 @verbs.command()
 def show(where: Where = None, as_json: Json = False) -> None:
-    """Every charge, and what is left."""
+    """Every charge (rounds of equal noise together; --json has each), and what is left."""
     from hearsay.accounting import events
 
     ledger, _ = _open(where)
@@ -48,12 +50,28 @@ def _table(body: dict[str, Any]) -> None:
 
     spent = f"epsilon {rounded_up(body['spent_epsilon'])} of {body['epsilon']:g} spent at delta {body['delta']:g}"
     print(f"corpus {body['corpus']!r}: {spent}; {body['left']:.1%} of the budget is left")
-    table = Table("row", "run", "purpose", "event", "queries", "share of budget")
-    for charge in body["charges"]:
-        share = f"{charge['share']:.2%}" + (", committed at first" if charge["committed"] else "")
-        queries = str(charge.get("queries", charge.get("steps", 1)))
-        table.add_row(str(charge["row"]), charge["run"][:8], charge["purpose"], charge["event"], queries, share)
+    table = Table("rows", "run", "purpose", "noise", "queries", "of the budget")
+    for _, alike in groupby(body["charges"], key=_kind):
+        several = list(alike)
+        first, last = several[0], several[-1]
+        rows = str(first["row"]) if first is last else f"{first['row']}-{last['row']}"
+        purpose = first["purpose"]
+        if first is not last:
+            purpose = f"{purpose.replace('round', 'rounds')} to {last['purpose'].rpartition(' ')[2]}"
+        queries = sum(charge.get("queries", charge.get("steps", 1)) for charge in several)
+        share = sum(charge["share"] for charge in several)
+        noise = first["event"].replace("_", " ")
+        table.add_row(rows, first["run"][:8], purpose, noise, f"{queries:,}", f"{share:.2%}")
     Console().print(table)
+    if any(charge["committed"] for charge in body["charges"]):
+        print("Sampled rounds were committed whole, in the ledger's first row; their shares are even parts of that.")
+
+
+def _kind(charge: dict[str, Any]) -> tuple[object, ...]:
+    """What rounds that are told in one line have in common: all but their rows and numbers."""
+    aim, numbered, number = charge["purpose"].rpartition(", round ")
+    own = {name: value for name, value in charge.items() if name not in ("row", "purpose")}
+    return (aim if numbered and number.isdigit() else charge["row"], json.dumps(own, sort_keys=True))
 
 
 @verbs.command()
