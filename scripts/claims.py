@@ -110,7 +110,8 @@ def worse(
             verdicts[corpus] = "not clear" if not gap.clear else "holds" if harm > 0 else "opposite"
             sure = f"p {gap.p:.2g}, {gap.trials} seeds" if gap.trials > 1 else "one seed"
             mine = cells(study, corpus)
-            sure += "".join(f"; {name}: no student moved" for name in (cell, first) if _all_stayed(mine[name]))
+            still = [name for name in (cell, first) if "public" not in name and _all_stayed(mine[name])]
+            sure += "".join(f"; {name}: no student moved" for name in still)
             sure += "".join(_overspent(name, mine[name]) for name in (cell, first))
             shows.append(f"{NAMES[corpus]} {plus_minus(gap, 3, '+')} ({sure})")
         return Finding("; ".join(shows), joined(verdicts))

@@ -25,100 +25,7 @@ RANK_16 = {"opacus": "DP-SGD, rank 16", "updates": "updates, rank 16"}
 BUDGETS = (0.1, 0.5, 1, 3, 10, 50)
 ALIKE = {"updates": "", "mixed": "mixed", "DP-SGD": "opacus", "hellinger": "hellinger", "seqpate": "seqpate"}
 ABLATIONS = ("-Merge_P", "-KL", "-pseudo loss", "-Effi KD", "-Gaussian", "-All")
-SAYS = """
-On service dialogues at epsilon 3 the paper's recipe stands at {seqpate}, and its ablations lie between {least} and
-{most}; only votes differ clearly ({votes} in ln perplexity: their students all stayed at the start). {below} of the
-noisy values are negative. With one candidate, where the teachers can say nothing at all, the student stands at {one}
-({alone}): with the paper's filter, at this noise, their answers add nothing that three seeds could show. So its order
-of ablations does not show here.
-
-Without any noise (NOT PRIVATE) the recipe reaches {silent}, and the two ablations that were tried there hurt clearly:
-votes {silent_votes}, the likeliest token alone {silent_hard} (the paper, at epsilon 3 on AirDialog: +0.40 and +0.41).
-That would fit less noise in the paper than epsilon 3 costs; another corpus, a larger model and tuned settings are
-other explanations, and nothing here tells them apart. On speeches the same: without noise {silent_speakers}, votes
-{silent_votes_speakers}, the likeliest token {silent_hard_speakers}; with it {stayed_speakers} of {of_speakers}
-students of the recipe, its ablations and filters stayed where they had started, and {ruined_speakers} ended 2% or
-more above.
-
-Of the filters, 10 candidates are best on dialogues ({ten}; the paper's best keep 50 or more). A likely reason, not
-tested by itself: clamping negative values leaves the positive half of the noise on every further candidate. On
-speeches no filter helped clearly.
-
-At epsilon 3 updates have the lowest mean on both corpora: they closed {dialogues} of the gap on service dialogues and
-{speakers} on speeches. The nearest is `mixed` ({mixed} and {mixed_speakers} in ln perplexity to updates: not clearly
-apart, p {mixed_p} and {mixed_speakers_p}), which keeps a part of its budget for a round of answers by teachers
-restarted from the student. The answers brought nothing: before and after that round the perplexity was {rounds} on
-dialogues and {rounds_speakers} on speeches (all held-out rows, of which the tables take the first 4,000; where both
-are the same, the held-out answers chose not to move). With half of the budget for answers `mixed` was worse on
-speeches ({half} to updates alone; study `split`). So nothing here speaks for answers after updates, and the default
-spends the whole budget on updates.
-
-DP-SGD by Opacus closed {opacus} and {opacus_speakers}: at these settings behind updates by {behind} and
-{behind_speakers} in ln perplexity, clearly on both, and before every recipe by answers. Rank and rate decide: at
-twice the chosen rate the rehearsal's student with 64 ranks was worse than the public model. The best trials lie at
-the edge of their grids (the largest rank on dialogues, the lowest rate on both), so better ones may exist: on
-speeches one seed at half of it stands at {opacus_lower}, at the chosen rate at {opacus_chosen} (study `dpsgd`). Unit
-gradients are clipped the same way (a test compares the sums). What differs: DP-SGD trains both halves of an adapter,
-updates the outer ones only, over directions taken from public text and weighed by it; updates take every speaker in
-every round (DP-SGD half of them) and show more of a speaker's text, or more dialogues in more rounds; and they had
-more trials.
-
-It is not so everywhere: on simulated customers, with the embedded model and the studies' small settings, DP-SGD
-stands at {opacus_airline} and updates at {updates_airline} ({behind_airline} in ln perplexity), both with adapters of
-rank 4. Updates move only the outer half of an adapter: with rank 16 they stand at {larger_updates}, DP-SGD at
-{larger_opacus} (study `ranks`; seen on the figures' own text, by one seed). There every method was rehearsed alike:
-six trials each on other simulated customers (`rehearse-airline`, below). {rehearsed}
-
-At epsilon 1 updates, then in fewer rounds and coordinates, lead on real text again: they closed {dialogues_at_1} and
-{speakers_at_1}, DP-SGD {opacus_at_1} and {opacus_speakers_at_1} (behind by {behind_at_1} and {behind_speakers_at_1};
-its settings are those of 3). There the answers of `mixed` did harm: before and after them {rounds_at_1} on dialogues,
-{rounds_speakers_at_1} on speeches. Held-out answers choose the step without bias but under the same noise, and the
-less they cost, the likelier they choose a wrong one.
-
-So the product asks for more: a student moves only if the answers held out favour a step by two standard errors
-(`student.caution: 2`; all other tables were measured with 0). Study `caution` has both: of {by_answers} students by
-answers at epsilon 3, 1 and 0.1 on both corpora {harmed} ended 2% or more above their start without the rule, with it
-{harmed_cautious}: that one, the paper's recipe at 0.1 on speeches, at {worst} from {worst_start}. What it costs:
-`hellinger`, whose answers do say something, {cost} and {cost_speakers} at epsilon 3, {cost_at_1} and
-{cost_speakers_at_1} at 1 (ln perplexity, dialogues and speeches); the paper's recipe on dialogues its small gain
-({cost_seqpate} at 3). In all {turned_down} cautious runs of `mixed` at epsilon 1 the answers were turned down, so it
-stands where its part of the updates ended ({left_mixed} and {left_mixed_speakers} to updates alone).
-
-From epsilon 0.1 to 50 updates have the lowest mean on both corpora (`figure-2`). They are clearly apart from both
-recipes by answers at {clear} on dialogues and at {clear_speakers} on speeches, where students that answers harm make
-intervals wide. At 0.1 they close {small} and {small_speakers} of the gap, and {ruined} of {tried} students by answers
-end 2% or more above their start. The comparison favours updates: below 3 their settings follow the budget, those of
-the answers do not, and nothing keeps the latter's students at their start; what `caution` makes of that is told
-above. At 5 updates close {at_5} and {at_5_speakers} (`table-2`), at 50 {at_50} and {at_50_speakers}. On dialogues
-they then stand at {ppl_50}, lower than what was trained without privacy ({private}): that reference has a smaller
-adapter (rank 8 in four blocks, theirs 64 in eight) and saw fewer texts, so it is what gaps are measured by, not a
-ceiling.
-
-More teachers mean less noise and less text for each (`table-7`, `teachers`). On dialogues 200 teachers instead of
-2,000 cost `hellinger` {fewer} in ln perplexity, although teachers with more text know more: without noise their mean
-stands at {ensemble_few} with 250 teachers and at {ensemble_many} with 2,000, the student at {student_few} and
-{student_many}. On speeches, with 974 speakers, 200 teachers instead of 900 cost {fewer_speakers} ({fewer_seeds}
-seeds). The paper's recipe gains too little from many teachers to tell; of its students by 200 teachers, 10 or one
-{ruined_few} of {asked_few} ended 2% or more above their start, of those by the most {ruined_many} of {asked_many},
-which is no clear difference either (p {ruined_p}, Fisher's exact test).
-
-A promise to users rather than to single records costs answers no noise, as a teacher's say is bounded whatever its
-shard holds (`units`): by records `hellinger` stands {answers_records} on dialogues and {answers_records_speakers} on
-speeches in ln perplexity to users, where whoever writes much is in many teachers then. It costs updates more: with
-records as units they stand {records} in ln perplexity to theirs with users on dialogues, {records_speakers} on
-speeches and {records_airline} on simulated customers, who have five records each.
-
-Without text of its own the paper's recipe stands {without} in ln perplexity higher on dialogues and
-{without_speakers} on speeches ({pseudo_seeds} seeds, in which it did not move with that text: what is missed is the
-start). Updates do as well without ({updates_without} and {updates_without_speakers}; `table-9`).
-
-Leaks did not show in completions (`table-11`), so that table does not tell who protects names. On speeches surnames
-of private speakers are no secrets: {public_names} of the public model's completions hold one, {private_names} of
-those of the model trained on the very text, and why the public model writes more of them was not looked into. On
-simulated customers, whose full names and codes are secrets, a leak would count, but {airline_leaks} completions of
-the embedded model trained on the text held one: it is small, and saw most rows less than once. [Audits](audits.md)
-attack what can leak, beside a model that does.
-"""
+SAYS = Path(__file__).with_name("findings.md")  # sentences with gaps for figures
 REHEARSED = """What they chose stands at {shown} (study `rehearsed`, same customers and epsilon as above): in ln
 perplexity to updates, mixed {mixed}, DP-SGD {opacus}, hellinger {hellinger}, seqpate {seqpate}."""
 
@@ -151,7 +58,7 @@ def findings() -> str:
         "silent_hard": _gap(table, "no noise, -KL", "no noise"),
         "below": f"{estimate(values(table['seqpate'], 'negative')).mean:.0%}",
     }  # fmt: skip
-    told = SAYS.format(
+    told = SAYS.read_text().format(
         **{name: f"{value:.1f}" for name, value in facts.items()}, **gaps, **_methods(), **_speeches(), **_caution(),
         **_budgets(), **_teachers(),
     )  # fmt: skip
