@@ -29,6 +29,7 @@ NAMES = {
 }  # fmt: skip
 TOLD = {"holds": "reproduced", "opposite": "not reproduced: the opposite", "not clear": "not clear"}
 FAR_LESS = TOLD | {"opposite": "not reproduced: far less"}
+BEYOND_HALF = 0.7  # of the paper's share of the gap: what still counts as the same
 NOTED = {  # cells of the simulated clinic -> those of the real notes, where both have one, and their epsilon
     "sums by label at 1": ("sums by label", 1), "public only": ("public only", 0), "private": ("private", math.inf),
     "DP-SGD": ("DP-SGD directly", 4), "DP-SGD discriminator": ("DP-SGD discriminator", 4), "paper": ("paper", 4),
@@ -92,7 +93,8 @@ def joined(verdicts: dict[str, str], told: dict[str, str] = TOLD) -> str:
     kinds = set(verdicts.values())
     if len(kinds) == 1:
         return told[kinds.pop()]
-    return "; ".join(f"{NAMES[one]}: {said}" for one, said in verdicts.items())
+    words = {"opposite": told["opposite"].removeprefix("not reproduced: ").removeprefix("the ")}
+    return "; ".join(f"{NAMES[one]}: {words.get(said, said)}" for one, said in verdicts.items())
 
 
 def worse(
@@ -141,9 +143,8 @@ def gaps(study: str, cell: str, least: float) -> Callable[[], Finding]:
             found = values(cells(study, corpus)[cell], "gap_closed")
             if found:
                 one = estimate(found)
-                verdicts[corpus] = (
-                    "holds" if one.mean > 0.7 * least else "opposite" if one.high < least else "not clear"
-                )
+                same = BEYOND_HALF * least
+                verdicts[corpus] = "holds" if one.low > same else "opposite" if one.high < same else "not clear"
                 shows.append(f"{NAMES[corpus]} {plus_minus(one)}")
         return Finding("; ".join(shows), joined(verdicts, FAR_LESS))
 
@@ -156,15 +157,16 @@ def below_zero() -> Finding:
     """
     found = {one: cells("table-3", one)["seqpate"] for one in measured("table-3", "seqpate")}
     shown = ", ".join(f"{NAMES[one]} {estimate(values(cell, 'negative')).mean:.0%}" for one, cell in found.items())
-    least = [
+    seen = min((estimate(values(cell, "negative")).mean for cell in found.values()), default=0.0)
+    bounds = [
         (1 - 1 / estimate(values(cell, "noise_std_mean")).mean / estimate(values(cell, "candidates")).mean)
         * NormalDist().cdf(-1)
         for cell in found.values()
     ]
-    told = (
-        f"of the candidates asked about: {shown}; whatever the text, at this noise at least {min(least, default=0):.0%}"
-    )
-    return Finding(told, _exact(min(least) < 0.01) if found else NOT_MEASURED)
+    least = max(0.0, min(bounds, default=0.0))
+    said = "reproduced" if seen < RARE else "wrong in the paper" if least > RARE else "not reproduced"
+    told = f"of the candidates asked about: {shown}; whatever the text, at this noise at least {least:.0%}"
+    return Finding(told, said if found else NOT_MEASURED)
 
 
 def best_filter() -> Finding:
@@ -195,14 +197,20 @@ def ablation_order() -> Finding:
         order = sorted(paper, key=lambda name: estimate(values(mine[name], "ppl")).mean)
         shows.append(f"{NAMES[corpus]}: {' < '.join(order)}")
         verdicts[corpus] = "holds" if order == paper else "not clear"
-        for less, more in combinations(paper, 2):  # the paper says that losing the one costs less than the other
-            gap = compared(mine, less, more)
-            if gap is not None and gap.clear and gap.mean > 0:
+        # The paper says that losing the first of a pair costs less than losing the second.
+        found = {pair: compared(mine, *pair) for pair in combinations(paper, 2)}
+        tested = sorted((gap.p, pair) for pair, gap in found.items() if gap is not None)
+        for rank, (p, (less, more)) in enumerate(tested):
+            if p * (len(tested) - rank) >= 0.05:  # Holm: so many pairs, so much chance
+                break
+            gap = found[less, more]
+            if gap is not None and gap.mean > 0:
                 verdicts[corpus] = "opposite"
-                shows[-1] += f" (clearly {less} above {more}: {plus_minus(gap, 3, '+')}, p {gap.p:.2g})"
+                shows[-1] += f" (clearly {less} above {more}: {plus_minus(gap, 3, '+')}, p {p:.2g})"
     return Finding("; ".join(shows), joined(verdicts))
 
 
+RARE = 0.01
 ENOUGH_LEAKS = 10  # of the model that leaks, over all seeds: fewer are chance
 
 
@@ -214,22 +222,24 @@ def leaks(cell: str, other: str) -> Callable[[], Finding]:
             few, many, chance = (leaked(mine[name]) for name in (cell, other, "public"))
             counts = [f"{one.hits} of {one.trials:,}" for one in (few, many, chance)]
             shows.append(f"{NAMES[corpus]} {counts[0]} beside {counts[1]} (the public model {counts[2]})")
-            told = few.mean < many.mean / 5 and many.hits >= ENOUGH_LEAKS and chance.mean < many.mean
-            verdicts[corpus] = "holds" if told else "not clear"
+            tells = many.hits >= ENOUGH_LEAKS and chance.ends[1] < many.ends[0]  # else it is no leak that is counted
+            fewer, more = few.mean < many.mean / 5, few.ends[0] > many.ends[1]
+            verdicts[corpus] = "not clear" if not tells else "holds" if fewer else "opposite" if more else "not clear"
         return Finding("; ".join(shows), joined(verdicts))
 
     return find
 
 
 def blacklisted() -> Finding:
-    """That a list hides its own phrases and leaves the others: of the model trained on the text, three ways."""
+    """That a list leaves what it does not list: of the model trained on the text, three ways."""
     names = ("private", "private, blacklist of all secrets", "private, blacklist of half of them")
     shows, verdicts = [], {}
     for corpus in measured("table-11", *names):
         without, every, half = (leaked(cells("table-11", corpus)[name]) for name in names)
         shows.append(f"{NAMES[corpus]} of {without.trials:,}: {without.hits} without a list, {every.hits} where all "
-                     f"are listed, {half.hits} where half are")  # fmt: skip
-        verdicts[corpus] = "not clear" if half.hits < ENOUGH_LEAKS else "holds" if every.hits == 0 else "opposite"
+                     f"are listed (by construction), {half.hits} where half are")  # fmt: skip
+        left = half.hits > without.hits / 4
+        verdicts[corpus] = "not clear" if without.hits < ENOUGH_LEAKS else "holds" if left else "opposite"
     return Finding("; ".join(shows), joined(verdicts))
 
 

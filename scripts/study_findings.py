@@ -137,8 +137,8 @@ def _caution() -> dict[str, str]:
                  for epsilon, at in ((3, ""), (1, "_at_1"))}  # fmt: skip
         told[f"left_mixed{on}"] = _gap(cells, "mixed at 1, cautious", "updates at 1", 3)
         stages = [one["by_stage"] for one in cells["mixed at 1, cautious"].values()]
-        turned_down += sum(one["updates"] == one["student"] for one in stages)
-        hold(turned_down >= len(stages), "no cautious run of mixed moved")
+        hold(all(one["updates"] == one["student"] for one in stages), "no cautious run of mixed moved")
+        turned_down += len(stages)
     told["cost_seqpate"] = _gap(cells_of("caution-sgd"), "seqpate at 3, cautious", "seqpate at 3")
     harmed, cautious = (str(_harmed(found)) for found in students.values())
     worst = max(students[", cautious"], key=lambda pair: pair[0] / pair[1])

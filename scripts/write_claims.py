@@ -74,7 +74,7 @@ SEQPATE = [
     Claim("tables 11, 12", "A private student hardly writes users' names; a model trained on the text does",
             "0.21% beside 4.25%", "table-11", c.leaks("seqpate", "private")),
     Claim("(ours)", "... and neither does a student by updates", "", "table-11", c.leaks("updates", "private")),
-    Claim("table 13", "A blacklist hides what it lists, and nothing else (here: half of the secrets listed)",
+    Claim("table 13", "A blacklist leaves what it does not list (here: half of the phrases listed)",
             "stated", "table-11", c.blacklisted),
 ]  # fmt: skip
 SONG = [
@@ -113,16 +113,17 @@ it calls better, so that above zero favours the claim in perplexity and below ze
 over seeds and the p-value of the paired test; the paper's two figures are AirDialog's and Europarl's. *Not clear*
 means that the seeds at hand do not tell, not that there is nothing; nothing is corrected for the number of claims, so
 among these {tests} tests expect {chance} that are clear by chance. Of leaks a claim holds if the one rate is below a
-fifth of the other, which counts ten leaks at least and is above the public model's (a list: if it leaves none of what
-it lists, and ten of what it does not). *No student moved* says that a difference is that of the starts. Where an
-interval is wider than the paper's difference (parliament, wherever the paper's recipe is compared) the seeds at hand
-could not have shown it. All are measured on few people's text ([studies](studies.md)). DP-SGD protects single samples
-in the paper, units (dialogues, speakers, customers) here. Of the second paper *notes* are MTSamples with 12 or 39
-labels (`studies/augment.py`), the clinic is simulated. Ours are other corpora, a smaller model and other settings
-than the papers': *not reproduced* says that a claim did not carry over, not why. Written by `python
-scripts/write_claims.py` from `studies/results/`. The commands want `DATA=… MODEL=…` for real text, or
-`CORPUS=airline` (`airline-small` to see one work); tables are left in `runs/studies`. What was measured here is in
-[studies](studies.md), the augmentation on real notes in [augmentation](augmentation.md).
+fifth of the other, which counts ten leaks at least and is clearly above the public model's (a list: if it leaves more
+than a quarter of ten leaks at least). The order of table 3 is opposite where a pair is clearly reversed after Holm's
+correction. *No student moved* says that a difference is that of the starts. Where an interval is wider than the
+paper's difference (parliament, wherever the paper's recipe is compared) the seeds at hand could not have shown it.
+All are measured on few people's text ([studies](studies.md)). DP-SGD protects single samples in the paper, units
+(dialogues, speakers, customers) here. Of the second paper *notes* are MTSamples with 12 or 39 labels
+(`studies/augment.py`), the clinic is simulated. Ours are other corpora, a smaller model and other settings than the
+papers': *not reproduced* says that a claim did not carry over, not why. Written by `python scripts/write_claims.py`
+from `studies/results/`. The commands want `DATA=… MODEL=…` for real text, or `CORPUS=airline` (`airline-small` to see
+one work); tables are left in `runs/studies`. What was measured here is in [studies](studies.md), the augmentation on
+real notes in [augmentation](augmentation.md).
 """
 
 

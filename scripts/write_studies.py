@@ -53,10 +53,10 @@ same public seed only, with a start of its own. A figure's interval is over seed
 text, fresh noise, and always the same held-out text. *gap* is the share of the way, in nats, from the better public
 reference to the private one; *below zero* the share of noisy values that came out negative; *noise* its standard
 deviation on the mean of the teachers; *leaked* counts the completions of all seeds together, with the exact 95%
-interval of such a share. The private reference is an adapter of rank 8 in four blocks (airline: rank 4 in two),
-whatever a method's own is, trained as the table's YAML says (`measure`; longer where leaks are looked for), so gaps
-compare within a table. Epsilon is from each cell's ledger, verified by the second accountant, except where a table
-says that some cells are from a printed line.
+interval of such a share, as if completions were independent (three seeds go on from the same beginnings). The private
+reference is an adapter of rank 8 in four blocks (airline: rank 4 in two), whatever a method's own is, trained as the
+table's YAML says (`measure`; longer where leaks are looked for), so gaps compare within a table. Epsilon is from each
+cell's ledger, verified by the second accountant, except where a table says that some cells are from a printed line.
 
 MEASURED
 

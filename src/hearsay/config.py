@@ -59,7 +59,7 @@ class Config(Section):
         recipe = ask.get("recipe", UPDATES) if isinstance(ask, dict) else ask.recipe
         if recipe != UPDATES and not body.get("baseline"):
             raise ValueError(
-                f"recipe {recipe} needs teachers.count: about data.sentences / 300; hearsay plan tells what it buys"
+                f"recipe {recipe} needs teachers.count: about data.sentences / 50; hearsay plan tells what it buys"
             )
         units = data.get("units") if isinstance(data, dict) else data.units
         count = min(PARTS, units) if isinstance(units, int) and units > 0 else PARTS

@@ -87,7 +87,7 @@ class Adapter(Section):
 
 
 class Teachers(Section):
-    count: Positive = Field(description="number of shards; public. About sentences / 300 (see plan); updates: any")
+    count: Positive = Field(description="number of shards; public. About sentences / 50 (see plan); updates: any")
     epochs: float = Field(3.0, gt=0, description="passes over a shard of the declared average size")
     learning_rate: float = Field(3e-3, gt=0, description="teachers' learning rate")
     row_tokens: Positive = Field(64, description="tokens of a row; sentences are packed into rows")

@@ -13,11 +13,11 @@ from hearsay.accounting.budget import main_delta
 from hearsay.accounting.request import Request
 
 ENOUGH_TOKENS = 1e4  # fewer teach little
-ENOUGH_SENTENCES = 50  # with fewer per teacher students were worse, though noise was less (study `teachers`, epsilon 3)
-GOOD_SENTENCES = 75  # about what the best had there: 73 on dialogues, 50 on simulated customers; speeches hardly care
+ENOUGH_SENTENCES = 25  # by 12 each students were worse (study `teachers`, simulated customers, epsilon 3)
+GOOD_SENTENCES = 50  # best there were 25 to 50, on dialogues 73, the fewest that were tried
 FEWEST_ASKED = 2000  # by hellinger, where it was measured to teach
 UPDATES_DROWN = 1.4
-SURE = 0.95  # an attacker who may be right so often is promised to hardly anybody
+SURE = 0.9  # an attacker who may be right so often is promised to hardly anybody
 EVIDENCE = (  # noise over clip, share of the gap closed, and on what; all with a base model of 20.7M parameters
     (0.02, 1.04, "dialogues"), (0.07, 0.87, "dialogues"), (0.18, 0.66, "dialogues"), (0.35, 0.45, "dialogues"),
     (0.47, 0.32, "dialogues"), (0.74, 0.10, "dialogues"),
@@ -113,17 +113,24 @@ def suits(request: Request, mu: float, worth: float) -> str:
 
 
 def warnings(request: Request) -> list[str]:
-    return [*_of_epsilon(request), *of_delta(request.delta, request.units), *_of_questions(request)]
+    return [
+        *of_epsilon(request.epsilon, request.delta, request.unit),
+        *of_delta(request.delta, request.units),
+        *_of_questions(request),
+    ]
 
 
-def _of_epsilon(request: Request) -> list[str]:
-    right = gaussian.guess_rate(gaussian.mu_of(request.epsilon, main_delta(request.delta)))
-    if right > SURE:
-        return [
-            f"epsilon {request.epsilon:g} promises little: who guesses, at 50:50, whether somebody is in the corpus "
-            f"may be right up to {odds.percent(right)}% of the time"
-        ]
-    return []
+def of_epsilon(epsilon: float, delta: float, unit: str) -> list[str]:
+    right = gaussian.guess_rate(gaussian.mu_of(epsilon, main_delta(delta)))
+    return [f"epsilon {epsilon:g} promises little: {told_odds(right, unit)}"] if right > SURE else []
+
+
+def told_odds(right: float, unit: str) -> str:
+    """In odds, what a guarantee leaves to an attacker who is right at most so often."""
+    protected = "record" if unit == "record" else "person"
+    return (
+        f"who guesses, at 50:50, whether a given {protected} is in the corpus is right at most {odds.percent(right)}%"
+    )
 
 
 def _of_questions(request: Request) -> list[str]:

@@ -93,7 +93,10 @@ def make(request: Request) -> Plan:
         tutor_noise_std=_tutor_noise(whole * share) if request.tutor else None,
         feasible=feasible,
         why=why,
-        warnings=tuple(advice.of_delta(request.delta, request.units)),
+        warnings=(
+            *advice.of_epsilon(request.epsilon, request.delta, request.unit),
+            *advice.of_delta(request.delta, request.units),
+        ),
     )
 
 

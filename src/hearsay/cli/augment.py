@@ -16,8 +16,12 @@ def plan(config: Path) -> Any:
 
 
 def show_plan(made: Any) -> None:
+    from hearsay.accounting import gaussian
+    from hearsay.accounting.advice import told_odds
+
     rows = [
         ("guarantee", f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}"),
+        ("odds", told_odds(gaussian.guess_rate(made.mu), made.unit)),
         ("neighbours", made.adjacency),
         ("discriminator", f"{made.method}, {made.queries} charged, sensitivity {made.sensitivity:.4g} each"),
         ("noise", f"{made.noise_std_sum:.4g} on a sum, {made.noise_std_mean:.4g} on its mean"),

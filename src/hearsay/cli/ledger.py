@@ -64,7 +64,7 @@ def _table(body: dict[str, Any]) -> None:
         table.add_row(rows, first["run"][:8], purpose, noise, f"{queries:,}", f"{share:.2%}")
     Console().print(table)
     if any(charge["committed"] for charge in body["charges"]):
-        print("Sampled rounds were committed whole, in the ledger's first row; their shares are even parts of that.")
+        print("What was sampled was committed whole, in the ledger's first row; shares are even parts of that.")
 
 
 def _kind(charge: dict[str, Any]) -> tuple[object, ...]:

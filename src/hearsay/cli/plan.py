@@ -123,16 +123,16 @@ def _plan_corpus(config: Path, as_json: bool) -> None:
 
 
 def _show(made: Any, rounds: str) -> None:
-    from hearsay.accounting import gaussian, odds
+    from hearsay.accounting import gaussian
+    from hearsay.accounting.advice import told_odds
 
-    right = gaussian.guess_rate(made.mu)
     rows = [
         (
             "guarantee",
             f"epsilon {made.epsilon:g}, delta {made.delta:g} (mu {made.mu:.4f}), unit {made.unit}"
             + (f"; this run spends {made.spend:.1%} of it" if made.spend < 1 else ""),
         ),
-        ("odds", f"who guesses, at 50:50, whether somebody is in it is right at most {odds.percent(right)}%"),
+        ("odds", told_odds(gaussian.guess_rate(made.mu), made.unit)),
         ("neighbours", made.adjacency),
         ("questions", _asked(made, rounds)),
         ("sensitivity", f"{made.sensitivity:.4g} per question"),

@@ -21,10 +21,6 @@ STYLES = ("colours.css", "document.css", "report.css")
 
 def write(run: Run, *, shareable: bool = False, others: Sequence[Run] = (), out: Path | None = None) -> Path:
     """The owner's edition goes to internal/, the shareable one to release/, unless `out` names a file."""
-    if shareable and not owner.is_finished(run.folder):
-        raise BadInput(
-            f"{run.folder} is not finished: nothing of it may be handed on yet; its owner's edition can be had"
-        )
     target = out or (run.release / SHAREABLE if shareable else run.internal / FILE)
     try:
         write_text(target, html(run, shareable=shareable, others=others))
@@ -36,6 +32,13 @@ def write(run: Run, *, shareable: bool = False, others: Sequence[Run] = (), out:
 
 
 def html(run: Run, *, shareable: bool = False, others: Sequence[Run] = ()) -> str:
+    if shareable and not owner.is_finished(run.folder):
+        why = (
+            "protects nobody and is never to be handed on"
+            if owner.unprotected(run)
+            else ("is not finished: nothing of it may be handed on yet")
+        )
+        raise BadInput(f"{run.folder} {why}; its owner's edition can be had without --shareable")
     ledger = Ledger.open(run.ledger)
     try:
         values = released.facts(run.release, ledger, run.id)
