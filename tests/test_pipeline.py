@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM
 from conftest import public_of_no_record
 from hearsay import config as configs
 from hearsay import lm as models
-from hearsay import pipeline
+from hearsay import measure, pipeline
 from hearsay import run as runs
 from hearsay.accounting import budget, identity, verify
 from hearsay.accounting.events import SubsampledGaussian
@@ -402,6 +402,22 @@ def test_other_settings_in_the_same_directory_are_refused(
     _refused(capsys, 2, "run", other, "--out", out, "--anyway", says="other settings")
     epsilon = variant(desk, privacy={"corpus": "tiny", "epsilon": 4.0})
     _refused(capsys, 3, "run", epsilon, "--out", tmp_path / "b", "--anyway", says="one budget")
+
+
+def test_what_is_measured_is_from_all_over_the_files(tmp_path: Path, tiny_gpt2: LanguageModel) -> None:
+    """Files are grouped by people: their first rows would be one person's."""
+    rows = [{"user": f"u{n // 50}", "text": f"{n} is what my bag is called"} for n in range(1000)]
+    short = [{"user": "u20", "text": "no"}] * 50
+    (tmp_path / "holdout.jsonl").write_text("\n".join(json.dumps(row) for row in short + rows))
+    (tmp_path / "other.jsonl").write_text(json.dumps(rows[0]))
+    data = {"private": str(tmp_path / "other.jsonl"), "public": str(tmp_path / "public.jsonl"),
+            "holdout": str(tmp_path / "holdout.jsonl"), "units": 10, "sentences": 100, "mean_tokens": 8}  # fmt: skip
+    config = configs.Config.model_validate({"model": "embedded", "data": data, "privacy": {"corpus": "c"}})
+    read = measure.held_out_rows(config, tiny_gpt2, 100)
+    people = {int(text.split()[0]) // 50 for text in models.decode(tiny_gpt2, read)}
+    assert len(read) == 100 and len(people) > 15
+    assert read == measure.held_out_rows(config, tiny_gpt2, 100)  # the same for every model
+    assert len(measure.held_out_rows(config, tiny_gpt2, 10**6)) == 1000  # all of them but the short
 
 
 def test_people_who_were_trained_on_are_not_held_out(

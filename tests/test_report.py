@@ -257,9 +257,20 @@ def test_a_planted_leak_is_found(copy: Run, tiny_demo: TinyDemo, plant: str) -> 
 
 def test_nothing_of_an_unfinished_run_is_shareable(copy: Run) -> None:
     (copy.release / "statement.json").unlink()
-    with pytest.raises(BadInput, match="not finished"):
-        page.write(copy, shareable=True)
+    for ask in (page.write, page.html):  # to a file, and through the local page
+        with pytest.raises(BadInput, match="not finished"):
+            ask(copy, shareable=True)
     assert not (copy.release / page.SHAREABLE).exists() and page.write(copy).exists()
+    shutil.rmtree(copy.release / "student")
+    (copy.internal / "private-NOT-PRIVATE.safetensors").touch()
+    with pytest.raises(BadInput, match="never to be handed on"):
+        page.html(copy, shareable=True)
+
+
+def test_the_noise_of_updates_is_shown_beside_what_was_measured(copy: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "noise of all updates" not in Text(page.html(copy)).text  # its answers are another matter
+    monkeypatch.setattr(released, "noise_of_updates", lambda ledger, run, units: 0.18)
+    assert "over the run 0.18 of the clip" in Text(page.html(copy)).text
 
 
 def test_the_shareable_edition_reads_nothing_but_release_and_ledger(copy: Run) -> None:
