@@ -60,7 +60,7 @@ def findings() -> str:
     }  # fmt: skip
     told = SAYS.read_text().format(
         **{name: f"{value:.1f}" for name, value in facts.items()}, **gaps, **_methods(), **_speeches(), **_caution(),
-        **_budgets(), **_teachers(),
+        **_budgets(), **_teachers(), **_people(),
     )  # fmt: skip
     wrapped = [textwrap.fill(part.replace("\n", " "), 118) for part in told.strip().split("\n\n")]
     return f"## What they say\n\n{CHART}\n" + "\n\n".join(wrapped) + "\n"
@@ -209,6 +209,18 @@ def _teachers() -> dict[str, str]:
         "updates_without_speakers": _gap(of_speakers, "updates, none", "updates", 3),
         **{f"{name}_names": f"{writing.leaked(names[name]).mean:.2%}" for name in ("public", "private")},
     }  # fmt: skip
+
+
+def _people() -> dict[str, str]:
+    """Of the study that reads everybody held out."""
+    hold(not any(cells_of(f"people-{label}") for label in ("sgd", "europarl")), "people was not measured on real text")
+    cells = cells_of("people-airline")
+    order = sorted(("updates", "DP-SGD", "hellinger", "seqpate"), key=lambda name: _ppl(cells, name))
+    hold(order == ["DP-SGD", "updates", "hellinger", "seqpate"], "on everybody held out the order is the same")
+    told = {"opacus": "DP-SGD", "hellinger": "hellinger", "seqpate": "seqpate"}
+    found = {f"people_{key}": writing.over_people(cells, name, "updates") for key, name in told.items()}
+    people = next(iter(cells["updates"].values()))["by_person"]["tokens"]
+    return {name: text.partition("; ")[0] + ")" for name, text in found.items()} | {"everybody": str(len(people))}
 
 
 def _beside(cell: dict[str, Any], starts: dict[str, Any]) -> list[tuple[float, float]]:
