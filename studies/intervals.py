@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hearsay.audit.mechanism import clopper_pearson
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -53,10 +55,7 @@ class Share:
 
     @property
     def ends(self) -> tuple[float, float]:
-        from scipy import stats
-
-        found = stats.binomtest(self.hits, self.trials).proportion_ci(0.95, method="exact")
-        return float(found.low), float(found.high)
+        return clopper_pearson(self.hits, self.trials, 0.05)
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
