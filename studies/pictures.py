@@ -39,6 +39,8 @@ def _curves(results: dict[str, Any]) -> str:
                           xytext=(0, lift), textcoords="offset points", fontsize=8, color=MUTED)  # fmt: skip
         for mark, (name, line) in zip(MARKS, lines.items(), strict=False):
             _draw(axes, mark, name, line)
+        if flat:
+            axes.set_xlim(right=axes.get_xlim()[1] * 12)  # where labels stand clear of lines
         axes.legend(frameon=False, fontsize=8)
         axes.set_xlabel(f"{next(iter(results['body']['grid'])).split('.')[-1]} (logarithmic)")
         axes.set_ylabel("perplexity (logarithmic)" if judge == "ppl" else HEADS[judge])
