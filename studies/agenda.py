@@ -84,6 +84,7 @@ def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
         if settings["privacy"].get("unit") == "record":
             settings["data"] = _apart(settings["data"])
         wish = merge(body.get("measure", {}), settings.pop("measure", {}))
+        wish["rows"] = {"everybody": None, "first": body["first_rows"]}[wish["rows"]]
         shared = _shared(base, settings)
         yield Cell(study.name, name, settings, wish, shared, body.get("pool", {}), place, sources, extra)
 

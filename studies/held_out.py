@@ -40,18 +40,18 @@ def main() -> None:
 
 def people(corpus: str, data: Path, model: str, place: Path) -> dict[str, Any]:
     """By figure: its rows, and how many people wrote them."""
-    measure = yaml.safe_load(agenda.BASES.read_text())[corpus]["measure"]
+    base = yaml.safe_load(agenda.BASES.read_text())[corpus]
     files = agenda.laid_out(corpora.PREPARE[corpus], data, place / corpus)
     source = "embedded" if corpus == "airline" else model
     config = Config.model_validate({"model": source, "data": files, "privacy": {"corpus": corpus}})
     lm = models.load(config.model, device=torch.device("cpu"))
     writers = references.writers(config)
-    places = list(references.first_rows(config, lm, measure["rows"]))
+    places = list(references.held_out(config, lm, base["first_rows"]))
     tables = {
         "perplexity": places,
-        "BLEU": places[: measure["completions"]],
+        "BLEU": places[: base["measure"]["completions"]],
         "leaks": places[: _wish("table-11", "completions")],
-        "ensemble": list(references.first_rows(config, lm, _wish("teachers", "ensemble"))),
+        "ensemble": list(references.held_out(config, lm, _wish("teachers", "ensemble"))),
     }
     return {"people": len(set(writers)), **{name: _counted(places, writers) for name, places in tables.items()}}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from studies.panel import Panel
 
@@ -24,7 +25,7 @@ from hearsay.lm import LanguageModel
 from hearsay.reading import Columns, read_rows
 
 MEASURE: dict[str, Any] = {
-    "rows": 4000,  # of held-out text, the first; null: all, and then by person too
+    "rows": None,  # of held-out text: everybody's, and then by person too; a number: so many of the first
     "completions": 500,
     "texts": 0,  # completions to show
     "ensemble": 0,  # rows for the teachers without noise
@@ -37,7 +38,7 @@ def scored(
     panel: Panel, lm: LanguageModel, wish: dict[str, Any], rewrite: Callable[[str], str] = lambda text: text
 ) -> dict[str, Any]:
     work, data = panel.work, panel.work.config.data
-    read = first_rows(work.config, work.lm, wish["rows"])
+    read = held_out(work.config, work.lm, wish["rows"])
     rows = list(read.values())
     found = score(
         lm, rows, prefix=data.prefix_tokens, max_tokens=data.max_tokens, completions=wish["completions"],
@@ -50,12 +51,13 @@ def scored(
 def _by_person(lm: LanguageModel, config: Config, read: dict[int, list[int]]) -> dict[str, list[float]]:
     """Negative log-likelihood and tokens of everybody held out, in the order of the file."""
     who = writers(config)
-    found: dict[str | None, tuple[float, int]] = {}
+    found: dict[str | None, tuple[float, int]] = dict.fromkeys(who, (0.0, 0))
     losses, counts = models.row_nll(lm, list(read.values()), config.data.prefix_tokens)
     for place, loss, count in zip(read, losses.tolist(), counts.tolist(), strict=True):
-        before = found.get(who[place], (0.0, 0))
+        before = found[who[place]]
         found[who[place]] = (before[0] + loss, before[1] + count)
-    return {"nll": [round(loss, 3) for loss, _ in found.values()], "tokens": [int(n) for _, n in found.values()]}
+    some = [(round(loss, 2), count) for loss, count in found.values() if count]
+    return {"nll": [loss for loss, _ in some], "tokens": [count for _, count in some]}
 
 
 def writers(config: Config) -> list[str | None]:
@@ -63,14 +65,16 @@ def writers(config: Config) -> list[str | None]:
     return [row.user for row in read_rows(config.data.holdout, Columns(text=config.data.text, user=config.data.user))]
 
 
-def first_rows(config: Config, lm: LanguageModel, most: int | None) -> dict[int, list[int]]:
-    """The held-out rows of the tables, by place: those long enough of the file's first. Where a file is grouped by
-    people they are few people's (held_out.py counts them); tables that are to be compared must all have the same ones.
+def held_out(config: Config, lm: LanguageModel, most: int | None) -> dict[int, list[int]]:
+    """The held-out rows of a figure, by place: all that are long enough, shuffled once for all, so that those which are
+    completed are everybody's too. Or of the file's first `most`, in its order: where it is grouped by people, those are
+    few people's (held_out.py counts them).
     """
     data = config.data
-    rows = islice(read_rows(data.holdout, Columns(text=data.text)), most)
-    encoded = models.encode(lm, [row.text for row in rows], data.max_tokens)
-    return {place: tokens for place, tokens in enumerate(encoded) if len(tokens) >= data.min_tokens}
+    texts = [row.text for row in islice(read_rows(data.holdout, Columns(text=data.text)), most)]
+    order = range(len(texts)) if most else np.random.default_rng(0).permutation(len(texts)).tolist()
+    encoded = models.encode(lm, texts, data.max_tokens)
+    return {place: encoded[place] for place in order if len(encoded[place]) >= data.min_tokens}
 
 
 def _texts(panel: Panel, lm: LanguageModel, rows: list[list[int]], rewrite: Callable[[str], str]) -> list[list[str]]:
@@ -90,7 +94,8 @@ def measured(panel: Panel, wish: dict[str, Any]) -> dict[str, Any]:
         names = ("public", "public_pseudo", *(["private"] if wish["private"] else []))
         found = {name: scored(panel, _model(panel, name, wish), wish) for name in names}
         if wish["ensemble"]:
-            rows = list(first_rows(work.config, work.lm, wish["ensemble"]).values())
+            read = held_out(work.config, work.lm, wish["rows"] and wish["ensemble"])
+            rows = list(read.values())[: wish["ensemble"]]
             teachers = pipeline.train_teachers(work, panel.warm, 0)
             found["ensemble"] = {"ppl": ensemble_perplexity(work.stack, teachers, rows, work.config.data.prefix_tokens)}
         write_text(path, json.dumps(found))
