@@ -37,7 +37,7 @@ study: setup
 
 # Every study at small size on the simulators: all of them run, none says anything about quality.
 studies-small: setup
-	$(BIN)/python studies/study.py $(wildcard studies/table-*.yaml) $(addprefix studies/,$(addsuffix .yaml,figure-2 recipes caution \
+	$(BIN)/python studies/study.py $(wildcard studies/table-*.yaml) $(addprefix studies/,$(addsuffix .yaml,figure-2 recipes people people-parts caution \
 	  units teachers split)) --corpus airline-small --out runs/studies-small
 	$(BIN)/python studies/study.py studies/clinic.yaml studies/clinic-curve.yaml --corpus clinic-small --out runs/studies-small
 

@@ -10,10 +10,12 @@ from typing import Any
 from scipy import stats
 from studies import writing
 from studies.intervals import estimate
-from studies.writing import compared, plus_minus, values
+from studies.writing import compared, values
+
+import findings_on_everybody
+from study_results import RESULTS, cells_of, gap, hold, listed, mean_ppl
 
 ANSWERS = ("hellinger", "seqpate")
-RESULTS = Path(__file__).parents[1] / "studies" / "results"
 CHART = """![What share of the gap each method closes on real text](figures/gaps.svg)
 
 *Share of the gap from the better public model to the private one, study `recipes`, mean of 3 seeds with its 95%
@@ -30,37 +32,37 @@ REHEARSED = """What they chose stands at {shown} (study `rehearsed`, same custom
 perplexity to updates, mixed {mixed}, DP-SGD {opacus}, hellinger {hellinger}, seqpate {seqpate}."""
 
 
-def hold(true: bool, said: str) -> None:
-    if not true:
-        raise SystemExit(f"no longer true, so the page must be written anew: {said}")
-
-
 def findings() -> str:
     """What the tables say, in figures that are read from them."""
     table, filters = cells_of("table-3-sgd"), cells_of("table-4-sgd")
     if not table or not filters:
         return ""
-    differ = [name for name in ABLATIONS if (gap := compared(table, name, "seqpate")) and gap.clear]
+    differ = [name for name in ABLATIONS if writing.clear(table, name, "seqpate")]
     hold(differ == ["-Merge_P"] and _stayed(table["-Merge_P"]) == len(table["-Merge_P"]), "only votes differ clearly")
-    best = min((name for name in filters if name.startswith("top-k")), key=lambda name: _ppl(filters, name))
+    best = min((name for name in filters if name.startswith("top-k")), key=lambda name: mean_ppl(filters, name))
     hold(best == "top-k 10", "10 candidates are best on dialogues")
     speeches = cells_of("table-4-europarl")
-    helped = [name for name in speeches if (gap := compared(speeches, name, "top-p")) and gap.clear and gap.mean < 0]
+    helped = [
+        name
+        for name in speeches
+        if writing.clear(speeches, name, "top-p") and mean_ppl(speeches, name) < mean_ppl(speeches, "top-p")
+    ]
     hold(not helped, "on speeches no filter helped clearly")
-    ablated = [_ppl(table, name) for name in ABLATIONS]
+    ablated = [mean_ppl(table, name) for name in ABLATIONS]
     facts = {
-        "seqpate": _ppl(table, "seqpate"), "least": min(ablated), "most": max(ablated),
-        "silent": _ppl(table, "no noise"), "ten": _ppl(filters, "top-k 10"), "one": _ppl(filters, "top-k 1"),
+        "seqpate": mean_ppl(table, "seqpate"), "least": min(ablated), "most": max(ablated),
+        "silent": mean_ppl(table, "no noise"), "ten": mean_ppl(filters, "top-k 10"),
+        "one": mean_ppl(filters, "top-k 1"),
     }  # fmt: skip
     gaps = {
-        "votes": _gap(table, "-Merge_P", "seqpate"), "alone": _gap(filters, "top-k 1", "top-p"),
-        "silent_votes": _gap(table, "no noise, -Merge_P", "no noise"),
-        "silent_hard": _gap(table, "no noise, -KL", "no noise"),
+        "votes": gap(table, "-Merge_P", "seqpate"), "alone": gap(filters, "top-k 1", "top-p"),
+        "silent_votes": gap(table, "no noise, -Merge_P", "no noise"),
+        "silent_hard": gap(table, "no noise, -KL", "no noise"),
         "below": f"{estimate(values(table['seqpate'], 'negative')).mean:.0%}",
     }  # fmt: skip
     told = SAYS.read_text().format(
         **{name: f"{value:.1f}" for name, value in facts.items()}, **gaps, **_methods(), **_speeches(), **_caution(),
-        **_budgets(), **_teachers(), **_people(),
+        **_budgets(), **_teachers(), **findings_on_everybody.facts(),
     )  # fmt: skip
     wrapped = [textwrap.fill(part.replace("\n", " "), 118) for part in told.strip().split("\n\n")]
     return f"## What they say\n\n{CHART}\n" + "\n\n".join(wrapped) + "\n"
@@ -80,22 +82,22 @@ def _methods() -> dict[str, str]:
             told[f"mixed{on}{at}_p"] = f"{near.p:.2f}" if near else ""
             told |= {
                 f"{closed}{at}": _closed(cells, updates), f"opacus{on}{at}": _closed(cells, opacus),
-                f"mixed{on}{at}": _gap(cells, mixed, updates), f"behind{on}{at}": _gap(cells, opacus, updates, 3),
+                f"mixed{on}{at}": gap(cells, mixed, updates), f"behind{on}{at}": gap(cells, opacus, updates, 3),
                 f"rounds{on}{at}": ", ".join(f"{one['updates']:.1f} and {one['student']:.1f}" for one in stages),
             }  # fmt: skip
     cells, larger = cells_of("recipes-airline"), cells_of("ranks-airline")
-    told |= {f"{name}_airline": f"{_ppl(cells, cell):.1f}" for name, cell in AT_3.items()}
+    told |= {f"{name}_airline": f"{mean_ppl(cells, cell):.1f}" for name, cell in AT_3.items()}
     lower = cells_of("dpsgd-europarl")
-    told |= {f"opacus_{name}": f"{_ppl(lower, cell):.1f}" for name, cell in LOWER.items()}
+    told |= {f"opacus_{name}": f"{mean_ppl(lower, cell):.1f}" for name, cell in LOWER.items()}
     trials = json.loads((RESULTS / "rehearse-sgd.json").read_text())["methods"]["dpsgd"]["trials"]
     twice = next(one["ppl"] for one in trials if list(one["settings"].values()) == [64, 0.01])
     hold(twice["student"] > twice["public"], "at twice the chosen rate DP-SGD is worse than the public model")
     for name, corpus, cell in (("half", "europarl", "0.5 for updates"), ("fifth", "airline", "0.2 for updates")):
         split = cells_of(f"split-{corpus}")
         hold(_apart(split, cell, "updates alone"), f"mixed is worse with so much for answers on {corpus}")
-        told[name] = _gap(split, cell, "updates alone", 3)
-    told |= {f"larger_{name}": f"{_ppl(larger, cell):.1f}" for name, cell in RANK_16.items()}
-    return told | _alike() | {"behind_airline": _gap(cells, AT_3["opacus"], AT_3["updates"], 3)}
+        told[name] = gap(split, cell, "updates alone", 3)
+    told |= {f"larger_{name}": f"{mean_ppl(larger, cell):.1f}" for name, cell in RANK_16.items()}
+    return told | _alike() | {"behind_airline": gap(cells, AT_3["opacus"], AT_3["updates"], 3)}
 
 
 def _alike() -> dict[str, str]:
@@ -103,8 +105,8 @@ def _alike() -> dict[str, str]:
     cells = cells_of("rehearsed-airline")
     if not cells:
         return {"rehearsed": "What they chose was not measured on the customers of the tables yet."}
-    shown = [f"{_ppl(cells, name):.1f} ({name}, {_closed(cells, name)} of the gap)" for name in ALIKE]
-    gaps = {key: _gap(cells, name, "updates", 3) for name, key in ALIKE.items() if key}
+    shown = [f"{mean_ppl(cells, name):.1f} ({name}, {_closed(cells, name)} of the gap)" for name in ALIKE]
+    gaps = {key: gap(cells, name, "updates", 3) for name, key in ALIKE.items() if key}
     return {"rehearsed": REHEARSED.format(shown=", ".join(shown), **gaps)}
 
 
@@ -117,9 +119,9 @@ def _speeches() -> dict[str, str]:
     students += [(one["ppl"], starts[seed]["ppl"]) for name in filters if name != "top-p"
                  for seed, one in filters[name].items()]  # fmt: skip
     return {
-        "silent_speakers": f"{_ppl(table, 'no noise'):.1f}",
-        "silent_votes_speakers": _gap(table, "no noise, -Merge_P", "no noise"),
-        "silent_hard_speakers": _gap(table, "no noise, -KL", "no noise"),
+        "silent_speakers": f"{mean_ppl(table, 'no noise'):.1f}",
+        "silent_votes_speakers": gap(table, "no noise, -Merge_P", "no noise"),
+        "silent_hard_speakers": gap(table, "no noise, -KL", "no noise"),
         "stayed_speakers": str(sum(ppl == start for ppl, start in students)),
         "ruined_speakers": str(_harmed(students)), "of_speakers": str(len(students)),
     }  # fmt: skip
@@ -136,13 +138,13 @@ def _caution() -> dict[str, str]:
         for rule, found in students.items():
             names = [f"{recipe} at {epsilon}{rule}" for recipe in ("seqpate", "hellinger") for epsilon in (3, 1, 0.1)]
             found += [(one["ppl"], starts[seed]["ppl"]) for name in names for seed, one in cells[name].items()]
-        told |= {f"cost{on}{at}": _gap(cells, f"hellinger at {epsilon}, cautious", f"hellinger at {epsilon}")
+        told |= {f"cost{on}{at}": gap(cells, f"hellinger at {epsilon}, cautious", f"hellinger at {epsilon}")
                  for epsilon, at in ((3, ""), (1, "_at_1"))}  # fmt: skip
-        told[f"left_mixed{on}"] = _gap(cells, "mixed at 1, cautious", "updates at 1", 3)
+        told[f"left_mixed{on}"] = gap(cells, "mixed at 1, cautious", "updates at 1", 3)
         stages = [one["by_stage"] for one in cells["mixed at 1, cautious"].values()]
         hold(all(one["updates"] == one["student"] for one in stages), "no cautious run of mixed moved")
         turned_down += len(stages)
-    told["cost_seqpate"] = _gap(cells_of("caution-sgd"), "seqpate at 3, cautious", "seqpate at 3")
+    told["cost_seqpate"] = gap(cells_of("caution-sgd"), "seqpate at 3, cautious", "seqpate at 3")
     harmed, cautious = (str(_harmed(found)) for found in students.values())
     worst = max(students[", cautious"], key=lambda pair: pair[0] / pair[1])
     hold(cautious == "1", "with caution one student ended above its start")
@@ -158,17 +160,17 @@ def _budgets() -> dict[str, str]:
     for label, on in (("sgd", ""), ("europarl", "_speakers")):
         cells = cells_of(f"figure-2-{label}")
         for x in BUDGETS:
-            others = min(_ppl(cells, f"{name}, {x:g}") for name in ANSWERS)
-            hold(_ppl(cells, f"updates, {x:g}") < others, f"updates lead at {x:g} on {label}")
+            others = min(mean_ppl(cells, f"{name}, {x:g}") for name in ANSWERS)
+            hold(mean_ppl(cells, f"updates, {x:g}") < others, f"updates lead at {x:g} on {label}")
         for name in ANSWERS:
             students += _beside(cells[f"{name}, 0.1"], cells["public + pseudo"])
         clear = [x for x in BUDGETS if all(_apart(cells, f"{name}, {x:g}", f"updates, {x:g}") for name in ANSWERS)]
         everywhere = clear == list(BUDGETS)
         told |= {f"small{on}": _closed(cells, "updates, 0.1"), f"at_50{on}": _closed(cells, "updates, 50"),
                  f"at_5{on}": _closed(cells_of(f"table-2-{label}"), "updates at 5"),
-                 f"clear{on}": "every budget" if everywhere else _listed([f"{x:g}" for x in clear])}  # fmt: skip
+                 f"clear{on}": "every budget" if everywhere else listed([f"{x:g}" for x in clear])}  # fmt: skip
     dialogues = cells_of("figure-2-sgd")
-    lowest, private = _ppl(dialogues, "updates, 50"), _ppl(dialogues, "private")
+    lowest, private = mean_ppl(dialogues, "updates, 50"), mean_ppl(dialogues, "private")
     hold(lowest < private, "updates at 50 are below the private reference")
     told |= {"ppl_50": f"{lowest:.1f}", "private": f"{private:.1f}"}
     return told | {"ruined": str(_harmed(students)), "tried": str(len(students))}
@@ -190,37 +192,25 @@ def _teachers() -> dict[str, str]:
     hold(ruined > 0.05, "few teachers do not clearly harm more students than many")
     return {
         "ruined_p": f"{ruined:.1f}",
-        **{f"answers_records{on}": _gap(cells_of(f"units-{label}"), "hellinger, record", "hellinger, user", 3)
+        **{f"answers_records{on}": gap(cells_of(f"units-{label}"), "hellinger, record", "hellinger, user", 3)
            for label, on in (("sgd", ""), ("europarl", "_speakers"))},
         "ruined_few": str(_harmed(by_few)), "asked_few": str(len(by_few)),
         "ruined_many": str(_harmed(by_many)), "asked_many": str(len(by_many)),
         "fewer_seeds": str(len(speeches["2000 teachers, hellinger"])), "pseudo_seeds": str(len(of_speakers["seqpate"])),
         "airline_leaks": "{0.hits} of {0.trials:,}".format(writing.leaked(cells_of("table-11-airline")["private"])),
-        **{f"records{on}": _gap(cells_of(f"units-{label}"), "updates, record", "updates, user", 3)
+        **{f"records{on}": gap(cells_of(f"units-{label}"), "updates, record", "updates, user", 3)
            for label, on in (("sgd", ""), ("europarl", "_speakers"), ("airline", "_airline"))},
-        "fewer": _gap(table, "200 teachers, hellinger", "2000 teachers, hellinger"),
-        "fewer_speakers": _gap(speeches, "200 teachers, hellinger", "2000 teachers, hellinger"),
-        **{f"student_{key}": f"{_ppl(split, name):.1f}" for key, name in (("few", few), ("many", many))},
+        "fewer": gap(table, "200 teachers, hellinger", "2000 teachers, hellinger"),
+        "fewer_speakers": gap(speeches, "200 teachers, hellinger", "2000 teachers, hellinger"),
+        **{f"student_{key}": f"{mean_ppl(split, name):.1f}" for key, name in (("few", few), ("many", many))},
         **{f"ensemble_{key}": f"{estimate(values(split[name], 'ensemble')).mean:.1f}"
            for key, name in (("few", few), ("many", many))},
-        "without": _gap(pseudo, "seqpate, none", "seqpate", 3),
-        "without_speakers": _gap(of_speakers, "seqpate, none", "seqpate", 3),
-        "updates_without": _gap(pseudo, "updates, none", "updates", 3),
-        "updates_without_speakers": _gap(of_speakers, "updates, none", "updates", 3),
+        "without": gap(pseudo, "seqpate, none", "seqpate", 3),
+        "without_speakers": gap(of_speakers, "seqpate, none", "seqpate", 3),
+        "updates_without": gap(pseudo, "updates, none", "updates", 3),
+        "updates_without_speakers": gap(of_speakers, "updates, none", "updates", 3),
         **{f"{name}_names": f"{writing.leaked(names[name]).mean:.2%}" for name in ("public", "private")},
     }  # fmt: skip
-
-
-def _people() -> dict[str, str]:
-    """Of the study that reads everybody held out."""
-    hold(not any(cells_of(f"people-{label}") for label in ("sgd", "europarl")), "people was not measured on real text")
-    cells = cells_of("people-airline")
-    order = sorted(("updates", "DP-SGD", "hellinger", "seqpate"), key=lambda name: _ppl(cells, name))
-    hold(order == ["DP-SGD", "updates", "hellinger", "seqpate"], "on everybody held out the order is the same")
-    told = {"opacus": "DP-SGD", "hellinger": "hellinger", "seqpate": "seqpate"}
-    found = {f"people_{key}": writing.over_people(cells, name, "updates") for key, name in told.items()}
-    people = next(iter(cells["updates"].values()))["by_person"]["tokens"]
-    return {name: text.partition("; ")[0] + ")" for name, text in found.items()} | {"everybody": str(len(people))}
 
 
 def _beside(cell: dict[str, Any], starts: dict[str, Any]) -> list[tuple[float, float]]:
@@ -238,10 +228,6 @@ def _apart(cells: dict[str, Any], name: str, first: str) -> bool:
     return gap is not None and gap.trials > 1 and gap.clear and gap.mean > 0
 
 
-def _listed(found: list[str]) -> str:
-    return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else found[0] if found else "no budget"
-
-
 def _harmed(students: list[tuple[float, float]]) -> int:
     """Of (perplexity, that of the start) those that ended 2% or more above."""
     return sum(ppl >= 1.02 * start for ppl, start in students)
@@ -249,18 +235,3 @@ def _harmed(students: list[tuple[float, float]]) -> int:
 
 def _closed(cells: dict[str, Any], name: str) -> str:
     return f"{estimate(values(cells[name], 'gap_closed')).mean:.2f}"
-
-
-def _ppl(cells: dict[str, Any], name: str) -> float:
-    return estimate(values(cells[name], "ppl")).mean
-
-
-def _gap(cells: dict[str, Any], name: str, first: str, digits: int = 2) -> str:
-    gap = compared(cells, name, first)
-    return plus_minus(gap, digits, "+") if gap else "not measured"
-
-
-def cells_of(label: str) -> dict[str, Any]:
-    path = RESULTS / f"{label}.json"
-    found: dict[str, Any] = json.loads(path.read_text())["cells"] if path.exists() else {}
-    return found

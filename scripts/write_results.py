@@ -42,16 +42,17 @@ def readme() -> str:
 
 def real_text() -> str:
     """How the same recipe does on text that people wrote, beside two others: the README's one sentence about it."""
-    told, held_out = [], _load(STUDIES / "held-out.json")
+    told = []
     for corpus, who in (("sgd", "11,674 service dialogues"), ("europarl", "974 speakers of a parliament")):
-        cells = _load(STUDIES / f"recipes-{corpus}.json")["cells"]
-        gaps = {name: [one["gap_closed"] for one in cells[f"{name} at 3"].values()] for name in METHODS}
+        cells = _load(STUDIES / f"people-{corpus}.json")["cells"]
+        gaps = {name: [one["gap_closed"] for one in cells[name].values()] for name in METHODS}
+        read = next(iter(cells["updates"].values()))["by_person"]["tokens"]
         means = {name: plus_minus(estimate(found)) for name, found in gaps.items()}
         rule = _load(STUDIES / f"caution-{corpus}.json")["cells"]["seqpate at 3, cautious"].values()
         cautious = sum(one["gap_closed"] for one in rule) / len(rule)
         told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean}" for name, mean in means.items()))
         told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
-        told[-1] += f", on text of {held_out[corpus]['perplexity']['people']} others"
+        told[-1] += f", on text of {len(read)} others"
     alike = _load(STUDIES / "rehearsed-airline.json")["cells"]
     simulated = ", ".join(f"{METHODS[name]} {plus_minus(estimate([one['gap_closed'] for one in alike[name].values()]))}"
                           for name in METHODS)  # fmt: skip

@@ -12,6 +12,7 @@ YAML without `about` is a list of whole runs: run.py.
 import argparse
 import hashlib
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -183,12 +184,17 @@ def collect(study: Study) -> dict[str, Any]:
         "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
         "cells": {name: found[name] for name in order if name in found},
     }
-    write_text(study.out / f"{study.label}.json", json.dumps(results, indent=1))
+    write_text(study.out / f"{study.label}.json", _dense(json.dumps(results, indent=1)))
     write_text(study.out / f"{study.label}.md", writing.page(results))
     drawn = pictures.picture(results)
     if drawn:
         look.write_svg(study.out / f"{study.label}.svg", drawn)
     return results
+
+
+def _dense(text: str) -> str:
+    """Lists of numbers (somebody's text each) on one line: hundreds of people are not hundreds of lines."""
+    return re.sub(r"\[[-\d.,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
 
 
 def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:

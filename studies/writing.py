@@ -1,6 +1,7 @@
 """A study's raw JSON as a table in markdown: means over seeds, intervals, paired differences, the paper's ratios."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,9 +33,12 @@ def _head(results: dict[str, Any]) -> str:
     trials = f"{min(seeds)} to {max(seeds)}" if len(set(seeds)) > 1 else str(seeds[0] if seeds else 0)
     origins = sorted({one["from"] for cell in results["cells"].values() for one in cell.values() if "from" in one})
     note = f" Some cells are from {'; '.join(origins)}." if origins else ""
+    read = {len(one["by_person"]["tokens"]) for cell in results["cells"].values() for one in cell.values()
+            if "by_person" in one}  # fmt: skip
+    whose = f"; text of all {read.pop()} held out" if read else ""
     return (
-        f"{results['about']} Corpus {results['corpus']}; seeds: {trials}; mean and half-width of the 95% t-interval "
-        f"over seeds; {results['machine']['device']}.{note}\n\n"
+        f"{results['about']} Corpus {results['corpus']}{whose}; seeds: {trials}; mean and half-width of the 95% "
+        f"t-interval over seeds; {results['machine']['device']}.{note}\n\n"
     )
 
 
@@ -95,7 +99,7 @@ def rows_table(results: dict[str, Any]) -> str:
         row += (
             ([plus_minus(gap, 3, "+"), f"{gap.p:.2g}" if gap.trials > 1 else ""] if gap else ["", ""]) if first else []
         )
-        row += [over_people(cells, name, first)] if first and everybody else []
+        row += [str(over_people(cells, name, first) or "")] if first and everybody else []
         lines.append(line(row + [_ratio(figures, name, first, judge) for figures in paper.values()]))
     return "\n".join(lines) + "\n"
 
@@ -125,20 +129,41 @@ def shown(cell: dict[str, dict[str, Any]], column: str) -> str:
     return plus_minus(one, DIGITS.get(column, 3))
 
 
-def over_people(cells: Cells, name: str, first: str) -> str:
-    """ln perplexity of a cell less that of the first, of everybody held out, with the interval over people: mean over
-    the seeds that both have.
-    """
+@dataclass(frozen=True)
+class OverPeople:
+    """A difference between two models with its 95% interval over people, all of whom both have read."""
+
+    people: int
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        return self.low * self.high > 0
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} ({self.low:+.3f} to {self.high:+.3f})"
+
+
+def over_people(cells: Cells, name: str, first: str) -> OverPeople | None:
+    """ln perplexity of a cell less that of the first, of everybody held out: mean over the seeds that both have."""
     seeds = sorted(cells[name].keys() & cells.get(first, {}).keys())
     pairs: list[tuple[Any, Any]] = [
         (cells[name][seed].get("by_person"), cells[first][seed].get("by_person")) for seed in seeds
     ]
     if name == first or not pairs or any(one is None for pair in pairs for one in pair):
-        return ""
+        return None
     gaps = torch.tensor([[a - b for a, b in zip(one["nll"], other["nll"], strict=True)] for one, other in pairs])
     tokens = torch.tensor(pairs[0][0]["tokens"]).double()
     mean, low, high = (math.log(end) for end in perplexity(gaps.double().mean(0), tokens))
-    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}; {len(tokens)})"
+    return OverPeople(len(tokens), mean, low, high)
+
+
+def clear(cells: Cells, name: str, first: str, judge: str = "ppl") -> bool:
+    """Whether a difference is clear over seeds and, where everybody was read, over people."""
+    gap, people = compared(cells, name, first, judge), over_people(cells, name, first)
+    return gap is not None and gap.trials > 1 and gap.clear and (people is None or judge != "ppl" or people.clear)
 
 
 def leaked(cell: dict[str, dict[str, Any]]) -> Share:
