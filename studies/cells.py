@@ -186,6 +186,6 @@ def _carried_out(panel: Panel, settings: dict[str, Any], folder: Path, wish: dic
 def _perplexity(panel: Panel, speaker: LanguageModel) -> float:
     """On all held-out rows."""
     config = panel.work.config
-    rows = measure.held_out_rows(config, panel.work.lm, sys.maxsize)
+    rows = measure.read_held_out(config, panel.work.lm, sys.maxsize).rows
     nll, tokens = models.token_nll(speaker, rows, config.data.prefix_tokens)
     return math.exp(nll / tokens)

@@ -1,6 +1,7 @@
 """The whole method through the command line: a tiny run, killed and resumed, reloaded, measured, forgotten."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ from hearsay.adapter_files import merged
 from hearsay.demo.airline import write_corpus
 from hearsay.errors import ConfigError
 from hearsay.evaluate.phrases import phrase_table, reach
+from hearsay.evaluate.text import by_person, perplexity
 from hearsay.lm import LanguageModel
 from hearsay.release import door
 from hearsay.release.noise import Ints
@@ -413,11 +415,28 @@ def test_what_is_measured_is_from_all_over_the_files(tmp_path: Path, tiny_gpt2: 
     data = {"private": str(tmp_path / "other.jsonl"), "public": str(tmp_path / "public.jsonl"),
             "holdout": str(tmp_path / "holdout.jsonl"), "units": 10, "sentences": 100, "mean_tokens": 8}  # fmt: skip
     config = configs.Config.model_validate({"model": "embedded", "data": data, "privacy": {"corpus": "c"}})
-    read = measure.held_out_rows(config, tiny_gpt2, 100)
-    people = {int(text.split()[0]) // 50 for text in models.decode(tiny_gpt2, read)}
-    assert len(read) == 100 and len(people) > 15
-    assert read == measure.held_out_rows(config, tiny_gpt2, 100)  # the same for every model
-    assert len(measure.held_out_rows(config, tiny_gpt2, 10**6)) == 1000  # all of them but the short
+    read = measure.read_held_out(config, tiny_gpt2, 100)
+    people = [f"u{int(text.split()[0]) // 50}" for text in models.decode(tiny_gpt2, read.rows)]
+    assert len(read.rows) == 100 and len(set(people)) > 15 and read.people == people
+    assert read == measure.read_held_out(config, tiny_gpt2, 100)  # the same for every model
+    assert len(measure.read_held_out(config, tiny_gpt2, 10**6).rows) == 1000  # all of them but the short
+    by_record = config.model_copy(update={"privacy": config.privacy.model_copy(update={"unit": "record"})})
+    assert measure.read_held_out(by_record, tiny_gpt2, 100).people is None
+    (tmp_path / "holdout.jsonl").write_text("\n".join(json.dumps({"text": row["text"]}) for row in rows))
+    assert measure.read_held_out(config, tiny_gpt2, 100).people is None  # nobody says whose they are
+
+
+def test_a_perplexity_is_as_sure_as_there_are_people() -> None:
+    """Ten rows of each of three people who differ tell as little as three rows; the perplexity itself is the same."""
+    losses, tokens = torch.tensor([10.0, 20.0, 30.0] * 10).double(), torch.full((30,), 10)
+    people = ["a", "b", "c"] * 10
+    ppl, _, high = perplexity(losses, tokens)
+    same, lower, higher = perplexity(*by_person(losses, tokens, people))
+    assert same == pytest.approx(ppl) == pytest.approx(math.exp(2))
+    three = (torch.tensor([1.0, 2.0, 3.0]).double(), torch.tensor([1, 1, 1]))
+    assert (same, lower, higher) == pytest.approx(perplexity(*three))
+    assert math.log(higher / same) == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)  # Student's t, two degrees
+    assert math.log(high / ppl) < math.log(higher / same) / 5
 
 
 def test_people_who_were_trained_on_are_not_held_out(

@@ -5,6 +5,7 @@ Everything here reads private hold-out text, so it goes to internal/ and is for 
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from hearsay.lm import LanguageModel
 from hearsay.private.shards import is_finished, open_partition
 from hearsay.private.teaching import partition_settings, refuse_held_out, training_shape
 from hearsay.private.units import by_unit
-from hearsay.reading import Columns, read_rows
+from hearsay.reading import Columns, has_columns, read_rows
 from hearsay.run import Run
 from hearsay.stacked import StackedTop
 from hearsay.stages import Stages
@@ -67,18 +68,19 @@ def _evaluate(
     flow = Stages(run, watch)
     device = stages.pick_device(config.compute.device)
     base = models.load(config.model, device=device)
-    held_out = held_out_rows(config, base, rows)
+    held_out = read_held_out(config, base, rows)
     scores: dict[str, Scores] = {}
     for name, lm in _models(config, run, base, flow, steps):
         with flow.start(f"measure {name}"):
             scores[name] = score(
-                lm, held_out, prefix=config.data.prefix_tokens, max_tokens=config.data.max_tokens,
+                lm, held_out.rows, prefix=config.data.prefix_tokens, max_tokens=config.data.max_tokens,
                 secrets=secrets(config), completions=completions, seed=config.compute.seed,
-                rewrite=_rewrite(config, name),
+                people=held_out.people, rewrite=_rewrite(config, name),
             )  # fmt: skip
     found: dict[str, Any] = {name: one.to_json() for name, one in scores.items()}
     found["gap_closed"] = gap_closed({name: one.ppl for name, one in scores.items()}, own_name(config))
-    found["held_out_rows"] = len(held_out)
+    found["held_out_rows"] = len(held_out.rows)
+    found["held_out_people"] = len(set(held_out.people)) if held_out.people else None
     if secrets(config):
         found["phrases"] = _phrases(config, run, base)
     write_text(run.internal / FILE, json.dumps(found, indent=1))
@@ -145,15 +147,29 @@ def secrets(config: Budgeted) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] if path else []
 
 
-def held_out_rows(config: Config, lm: LanguageModel, most: int) -> list[list[int]]:
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows of tokens that nobody trained on, and who wrote each: none where the files do not say, or where a row is
+    what is protected.
+    """
+
+    rows: list[list[int]]
+    people: list[str] | None
+
+
+def read_held_out(config: Config, lm: LanguageModel, most: int) -> HeldOut:
     """So many long enough rows from all over the files, the same ones each time: the first may all be one person's."""
     data = config.data
-    texts = [row.text for row in read_rows(data.holdout, Columns(text=data.text))]
-    order = np.random.default_rng(0).permutation(len(texts))
-    found: list[list[int]] = []
+    named = config.privacy.unit == "user" and has_columns(data.holdout, Columns(text=data.text, user=data.user))
+    held_out = list(read_rows(data.holdout, Columns(text=data.text, user=data.user if named else None)))
+    order = np.random.default_rng(0).permutation(len(held_out))
+    found: list[tuple[list[int], str]] = []
     for first in range(0, len(order), AT_ONCE):
-        some = models.encode(lm, [texts[place] for place in order[first : first + AT_ONCE]], data.max_tokens)
-        found += [tokens for tokens in some if len(tokens) >= data.min_tokens]
+        some = [held_out[place] for place in order[first : first + AT_ONCE]]
+        encoded = models.encode(lm, [row.text for row in some], data.max_tokens)
+        found += [(tokens, row.user or "") for tokens, row in zip(encoded, some, strict=True)
+                  if len(tokens) >= data.min_tokens]  # fmt: skip
         if len(found) >= most:
             break
-    return found[:most]
+    people = [who for _, who in found[:most]]
+    return HeldOut([tokens for tokens, _ in found[:most]], people if named and len(set(people)) > 1 else None)

@@ -70,6 +70,15 @@ def check_schema(paths: Sequence[Path], columns: Columns) -> None:
         next(_rows(path, columns, None))
 
 
+def has_columns(paths: Sequence[Path], columns: Columns) -> bool:
+    """Whether every file has these columns, as far as its first record tells."""
+    try:
+        check_schema(paths, columns)
+    except DataError:
+        return False
+    return True
+
+
 def _rows(path: Path, columns: Columns, separator: str | None) -> Iterator[Row]:
     label_at = 2 if columns.user else 1
     found = False

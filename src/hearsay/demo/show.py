@@ -110,7 +110,7 @@ def by_answers(work: Work, recipe: str) -> dict[str, float]:
     questions = pipeline.ask_about(asking, start, 0)
     answered = pipeline.answers(asking, questions, pipeline.train_teachers(work, start, 0), start, 0)
     student = pipeline.taught(asking, start, answered, 0)
-    rows = measure.held_out_rows(config, work.lm, HELD_OUT_ROWS)
+    rows = measure.read_held_out(config, work.lm, HELD_OUT_ROWS).rows
     nll, tokens = models.token_nll(merged(work.lm, work.stack.top, student), rows, config.data.prefix_tokens)
     found = {"ppl": math.exp(nll / tokens), "epsilon": ledger.budget.epsilon}
     write_text(path, json.dumps(found))

@@ -4,11 +4,13 @@ These figures read private hold-out text. They are the owner's, live in internal
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from scipy import special
 from torch import Tensor
 
 from hearsay import lm as models
@@ -30,7 +32,7 @@ class Scores:
     tokens: int
     completions: int
     bleu_signature: str
-    ppl_low: float  # 95% interval, rows taken as independent
+    ppl_low: float  # 95% interval over people where they are known, else over rows, as if those were independent
     ppl_high: float
 
     def to_json(self) -> dict[str, Any]:
@@ -46,11 +48,12 @@ def score(
     secrets: list[str],
     completions: int,
     seed: int,
+    people: Sequence[str] | None = None,
     rewrite: Callable[[str], str] = lambda text: text,
 ) -> Scores:
-    """`rewrite` is what happens to a text between the model and the reader (a blacklist)."""
+    """`people` wrote the rows; `rewrite` is what happens to a text between the model and the reader (a blacklist)."""
     sums, counts = models.row_nll(lm, rows, prefix)
-    ppl, *ends = perplexity(sums, counts)
+    ppl, *ends = perplexity(*(by_person(sums, counts, people) if people else (sums, counts)))
     chosen = rows[:completions]
     stream = torch.Generator().manual_seed(seed)
     made = models.generate(lm, [row[:prefix] for row in chosen], max_tokens=max_tokens - prefix, generator=stream)
@@ -59,12 +62,22 @@ def score(
     return Scores(ppl, *bleu, leak_rate(texts, secrets), int(counts.sum()), len(texts), signature, *ends)
 
 
+def by_person(sums: Tensor, counts: Tensor, people: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Losses and tokens of each person, in the order of their names."""
+    _, who = np.unique(np.array(people), return_inverse=True)
+    places = torch.from_numpy(who)
+    found = [torch.zeros(int(who.max()) + 1, dtype=part.dtype).index_add_(0, places, part) for part in (sums, counts)]
+    return found[0], found[1]
+
+
 def perplexity(sums: Tensor, counts: Tensor) -> tuple[float, float, float]:
-    """Per token, with its 95% interval: a ratio of two sums over rows, so its error is that of the residuals."""
-    tokens = float(counts.sum())
+    """Per token, with its 95% interval: a ratio of two sums over people (or rows), so its error is that of the
+    residuals, by Student's t since people may be few.
+    """
+    tokens, parts = float(counts.sum()), len(sums)
     rate = float(sums.sum()) / tokens
-    spread = float(((sums - rate * counts) ** 2).sum()) * len(sums) / max(1, len(sums) - 1)
-    width = 1.96 * math.sqrt(spread) / tokens
+    spread = float(((sums - rate * counts) ** 2).sum()) * parts / max(1, parts - 1)
+    width = float(special.stdtrit(max(1, parts - 1), 0.975)) * math.sqrt(spread) / tokens
     return math.exp(rate), math.exp(rate - width), math.exp(rate + width)
 
 

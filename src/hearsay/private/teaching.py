@@ -17,7 +17,7 @@ from hearsay.private.corpus import strangers
 from hearsay.private.partition import partition
 from hearsay.private.shards import Partition, PartitionSettings, is_finished, open_partition
 from hearsay.private.training import TrainingShape
-from hearsay.reading import Columns, Row, check_schema, read_rows
+from hearsay.reading import Columns, Row, has_columns, read_rows
 
 IN_PUBLIC = (  # public prefixes of a private unit would publish its words
     "some rows of data.public belong to users who are in data.private; public prefixes must come from other users: "
@@ -82,11 +82,8 @@ def _held_out_users(config: Config) -> set[str]:
     named = Columns(text=data.text, user=data.user)
     found: set[str] = set()
     for path in data.holdout:
-        try:
-            check_schema([path], named)
-        except DataError:
-            continue
-        found |= {row.user or "" for row in read_rows([path], named)}
+        if has_columns([path], named):
+            found |= {row.user or "" for row in read_rows([path], named)}
     return found
 
 

@@ -33,7 +33,7 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
         "unfinished": [piece.label for piece in spent if not piece.finished and not piece.this],
         "models": dict(sorted(models.items(), key=lambda item: -float(item[1]["ppl"]))),
         "gap": gap,
-        "held_out": measured.get("held_out_rows"),
+        "held_out": _held_out(measured),
         "utility": figures.utility(models, gap) if models else "",
         "phrases": measured.get("phrases"),
         "curve": curve([run, *siblings(run, ledger), *others]),
@@ -47,6 +47,18 @@ def facts(run: Run, ledger: Ledger, others: Sequence[Run] = ()) -> dict[str, Any
         "moved": moved and f"over the run {moved:.2f} of the clip; {advice.measured_near(moved)}",
         "unprotected": unprotected(run),
     }
+
+
+def _held_out(measured: dict[str, Any]) -> str:
+    """On how much text, and what the intervals of perplexities are over."""
+    rows, people = measured.get("held_out_rows"), measured.get("held_out_people")
+    if not rows:
+        return ""
+    return (
+        f"{rows:,} rows of {people:,} people; intervals are over people"
+        if people
+        else f"{rows:,} rows; intervals are over rows, as if those were independent"
+    )
 
 
 def pieces(run: Run, ledger: Ledger) -> list[figures.Share]:
