@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint suite study studies-small clean
+.PHONY: setup demo test lint suite study named studies-small clean
 
 setup: .venv/.ready
 
@@ -29,11 +29,15 @@ suite:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 # make study NAME=table-3 [CORPUS=airline] [DATA=folder-of-corpora] [MODEL=folder-or-hub-id] [OUT=folder] [AT_ONCE=6]
+# (NAME=augment, on real notes: ENCODER=sentence-transformers-folder, too)
 # The corpora sgd and europarl need DATA and want a GPU; the simulated ones (airline, clinic) need neither. AT_ONCE: as
 # many panels of teachers as the GPU's memory holds.
-study: setup
+study: named setup
 	$(BIN)/python studies/study.py studies/$(NAME).yaml --data $(or $(DATA),.) --model $(or $(MODEL),embedded) \
-	  --out $(or $(OUT),runs/studies) --at-once $(or $(AT_ONCE),1) $(if $(CORPUS),--corpus $(CORPUS))
+	  --out $(or $(OUT),runs/studies) $(if $(AT_ONCE),--at-once $(AT_ONCE)) $(if $(CORPUS),--corpus $(CORPUS)) $(if $(ENCODER),--encoder $(ENCODER))
+
+named:
+	@test -f studies/$(NAME).yaml || { echo "no study '$(NAME)'; name one with NAME=: $(filter-out bases,$(basename $(notdir $(wildcard studies/*.yaml))))"; exit 2; }
 
 # Every study at small size on the simulators: all of them run, none says anything about quality.
 studies-small: setup

@@ -6,7 +6,7 @@
 Writes DIR/NAME-CORPUS.json (raw), .md (table) and .svg (where a picture says more). What a corpus settles for all
 studies stands in bases.yaml. A seed is another public seed (pseudo text, questions, student), another partition key and
 fresh noise. A GPU has room for several panels at once (--at-once); processes with different --seeds may share DIR. A
-YAML without `about` is a list of whole runs: run.py.
+YAML without `about` is no table of cells: rehearse.py, audit.py, notes.py or run.py carries it out.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,48 @@ from hearsay.evaluate.text import gap_closed
 from hearsay.report import look
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies import agenda, cells, clinic, corpora, crew, panel, phrases, pictures, references, writing
+from studies import (
+    agenda,
+    audit,
+    cells,
+    clinic,
+    corpora,
+    crew,
+    notes,
+    panel,
+    phrases,
+    pictures,
+    references,
+    rehearse,
+    writing,
+)
 from studies import run as whole
 from studies.agenda import Cell, Study, cells_of, rows, study_of
 from studies.run import merge
 
 
 def main() -> None:
-    given = arguments()
+    given, rest = _parser().parse_known_args()  # the rest is for another to know
     try:
         bodies = {path.stem: yaml.safe_load(_named(path).read_text()) for path in given.study}
-        if any("about" not in body for body in bodies.values()):
-            whole.main()
+        others = {by for body in bodies.values() if (by := another(body))}
+        if not others:
+            perform(bodies, arguments() if rest else given)
+        elif len(bodies) > 1:
+            raise BadInput(f"got {len(bodies)} studies, of which some are not tables of cells; name those one by one")
         else:
-            perform(bodies, given)
+            others.pop()()
     except HearsayError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def another(body: dict[str, Any]) -> Callable[[], None] | None:
+    """What carries out a YAML that is no table of cells, with the same arguments."""
+    if "about" in body:
+        return None
+    marks = {"trials": rehearse.main, "parts": audit.main, "pool": notes.main}
+    return next((by for mark, by in marks.items() if mark in body), whole.main)
 
 
 def _named(path: Path) -> Path:
@@ -54,6 +80,10 @@ def _named(path: Path) -> Path:
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    return _parser().parse_args(words)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path, nargs="+")
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the corpora; simulated ones need none")
@@ -66,7 +96,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=1, help="panels at once, each in a process of its own")
     parser.add_argument("--known", type=Path, help="folder of earlier results, whose cells are taken over, not redone")
     parser.add_argument("--cells-only", action="store_true", help="leave tables and pictures to a later call")
-    return parser.parse_args(words)
+    return parser
 
 
 def perform(bodies: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
@@ -184,7 +214,7 @@ def collect(study: Study) -> dict[str, Any]:
         "body": {k: v for k, v in study.body.items() if k not in ("cells", "where", "base", "methods")},
         "cells": {name: found[name] for name in order if name in found},
     }
-    write_text(study.out / f"{study.label}.json", _dense(json.dumps(results, indent=1)))
+    write_text(study.out / f"{study.label}.json", dense(json.dumps(results, indent=1)))
     write_text(study.out / f"{study.label}.md", writing.page(results))
     drawn = pictures.picture(results)
     if drawn:
@@ -192,9 +222,9 @@ def collect(study: Study) -> dict[str, Any]:
     return results
 
 
-def _dense(text: str) -> str:
+def dense(text: str) -> str:
     """Lists of numbers (somebody's text each) on one line: hundreds of people are not hundreds of lines."""
-    return re.sub(r"\[[-\d.,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
+    return re.sub(r"\[[-+\d.,e\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
 
 
 def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:

@@ -32,7 +32,24 @@ from hearsay.release.asking import Ensemble, Sum
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from studies import again, agenda, cells, clinic, corpora, crew, intervals, panel, phrases, study, writing  # noqa: E402
+from studies import (  # noqa: E402
+    again,
+    agenda,
+    audit,
+    cells,
+    clinic,
+    corpora,
+    crew,
+    intervals,
+    notes,
+    panel,
+    phrases,
+    references,
+    rehearse,
+    study,
+    writing,
+)  # fmt: skip
+from studies import run as whole  # noqa: E402
 
 BODIES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "studies").glob("*.yaml"))}
 ABOUT = {name: body for name, body in BODIES.items() if "about" in body}
@@ -95,6 +112,39 @@ def test_every_cell_spends_what_it_may_or_says_that_it_is_not_private(out: Path,
     if name == "figure-2":
         for cell, epsilon in figures(out, name, "epsilon").items():
             assert epsilon <= float(cell.rpartition(", ")[2] if ", " in cell else 0) * (1 + 1e-9)
+
+
+OTHERS = {
+    "rehearse-airline": rehearse, "rehearse-sgd": rehearse, "audit-demo": audit, "audit-sgd": audit,
+    "augment": notes, "sgd": whole, "sgd-levers": whole, "airline-levers": whole, "airline-text": whole,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in BODIES if name not in ABOUT and name != "bases"])
+def test_make_study_carries_out_what_is_no_table_of_cells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the words that make gives it, which its own carrier must understand."""
+    taken: list[argparse.Namespace] = []
+    monkeypatch.setattr(OTHERS[name], "main", lambda: taken.append(OTHERS[name].arguments(*asked)))
+    asked = ("",) if OTHERS[name] is not notes else ()
+    make = f"studies/study.py {ROOT}/studies/{name}.yaml --data . --model embedded --out out"
+    monkeypatch.setattr(sys, "argv", (make + (" --encoder folder" if name == "augment" else "")).split())
+    study.main()
+    assert [Path(one.study).stem for one in taken] == [name]
+
+
+def test_notes_are_written_encoded_and_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = f"augment.yaml --data data --model model --encoder encoder --out {tmp_path}".split()
+    steps = notes.commands(notes.arguments(words))
+    assert [command[0] for _, command in steps] == ["augment_pool.py", "augment_features.py", "augment.py"]
+    done: list[Any] = []
+    monkeypatch.setattr(sys, "argv", ["notes.py", *words])
+    monkeypatch.setattr(
+        "subprocess.run", lambda command: done.append(command[1].name) or argparse.Namespace(returncode=0)
+    )
+    (tmp_path / "notes-pool").mkdir()
+    (tmp_path / "notes-pool" / "pool.json").write_text("{}")
+    notes.main()
+    assert done == ["augment_features.py", "augment.py"]  # the pool was there
 
 
 def test_a_study_that_is_done_is_not_done_again(out: Path) -> None:
@@ -309,10 +359,52 @@ def test_differences_over_people_are_those_of_their_texts() -> None:
         return {str(seed): {"by_person": found} for seed in range(2)}
 
     cells = {"first": cell([0.0] * 3), "alike": cell(alike), "unlike": cell(unlike), "without": {"0": {}}}
-    assert writing.over_people(cells, "alike", "first") == "+0.100 (+0.100 to +0.100; 3)"
-    told = writing.over_people(cells, "unlike", "first")
-    assert told.startswith("+0.100 (-") and told.endswith("; 3)")
-    assert writing.over_people(cells, "first", "first") == writing.over_people(cells, "without", "first") == ""
+    assert str(writing.over_people(cells, "alike", "first")) == "+0.100 (+0.100 to +0.100)"
+    wide = writing.over_people(cells, "unlike", "first")
+    assert wide is not None and (wide.people, wide.clear) == (3, False) and str(wide).startswith("+0.100 (-")
+    assert writing.over_people(cells, "first", "first") is writing.over_people(cells, "without", "first") is None
+
+
+def test_a_difference_is_clear_over_seeds_and_over_people() -> None:
+    """Seeds that agree do not make up for people who do not."""
+
+    def cell(*ppl: float, nll: list[float]) -> dict[str, Any]:
+        by_person = {"nll": nll, "tokens": [10, 10, 10]}
+        return {str(seed): {"ppl": one, "by_person": by_person} for seed, one in enumerate(ppl)}
+
+    cells = {
+        "first": cell(10, 10.1, 10.2, nll=[10, 10, 10]), "higher": cell(11, 11.1, 11.2, nll=[11, 11.1, 10.9]),
+        "of one": cell(11, 11.1, 11.2, nll=[13, 10, 10]), "now and then": cell(10, 14, 11, nll=[11, 11.1, 10.9]),
+    }  # fmt: skip
+    assert writing.clear(cells, "higher", "first")
+    assert not writing.clear(cells, "of one", "first") and not writing.clear(cells, "now and then", "first")
+    plain = {name: {seed: {"ppl": one["ppl"]} for seed, one in found.items()} for name, found in cells.items()}
+    assert writing.clear(plain, "of one", "first")  # where nobody asked people
+    assert not writing.clear({name: {"0": found["0"]} for name, found in cells.items()}, "higher", "first")
+
+
+def test_everybody_held_out_is_read_and_completed(out: Path) -> None:
+    """By default; a study that says `rows: first` reads the first rows, which are few people's."""
+    given = _given(out, "people")
+    cell = next(iter(agenda.cells_of(agenda.study_of("people", ABOUT["people"], given), given)))
+    config, lm = cells.checked(cell.settings), models.load(str(out / "model"), device="cpu")
+    everybody, first = (references.held_out(config, lm, most) for most in (cell.wish["rows"], 16))
+    writers = references.writers(config)
+    assert everybody == references.held_out(config, lm, 10**6)  # whatever the order
+    assert {writers[place] for place in everybody} == set(writers) and len({writers[place] for place in first}) < 5
+    assert len({writers[place] for place in list(everybody)[:8]}) > 4  # who are completed
+    assert all(first[place] == everybody[place] for place in first) and list(first) == sorted(first)
+    (found,) = (body["0"] for name, body in results(out, "people")["cells"].items() if name == "updates")
+    assert len(found["by_person"]["nll"]) == len(set(writers)) and sum(found["by_person"]["tokens"]) == found["tokens"]
+    assert math.exp(sum(found["by_person"]["nll"]) / found["tokens"]) == pytest.approx(found["ppl"], rel=1e-4)
+    assert f"text of all {len(set(writers))} held out" in (out / "out" / "people-airline-small.md").read_text()
+    assert "by_person" not in results(out, "table-1")["cells"]["updates"]["0"]
+
+
+def test_lists_of_numbers_take_one_line() -> None:
+    body = {"nll": [1.5, -2.0, 3e-05], "names": ["a", "b"], "of": [[1, 2], []]}
+    text = study.dense(json.dumps(body, indent=1))
+    assert json.loads(text) == body and '"nll": [1.5,-2.0,3e-05]' in text and text.count("\n") < 14
 
 
 def test_leaks_of_all_seeds_count_together() -> None:

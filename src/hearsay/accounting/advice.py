@@ -99,6 +99,8 @@ def suits(request: Request, mu: float, worth: float) -> str:
         found, how = all_units * mu / worth, ""
         if request.sample < 1 and not (request.share_of_updates and found <= UPDATES_DROWN):
             found, how = all_units, " with all units in every round, updates.sample: 1"
+        if request.recipe == "updates" and not how:
+            return "updates, as planned"
         return f"updates{how} (over the run their noise is {found:.2f} of the clip; {measured_near(found)})"
     if not request.sentences:
         return "hellinger; declare data.units and data.sentences to learn whether updates suit, and how many teachers"
