@@ -52,7 +52,7 @@ def real_text() -> str:
         cautious = sum(one["gap_closed"] for one in rule) / len(rule)
         told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean}" for name, mean in means.items()))
         told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
-        told[-1] += f", on text of {len(read)} others"
+        told[-1] += f", on text of {len(read)} others ({_seeds(cells)} seeds)"
     alike = _load(STUDIES / "rehearsed-airline.json")["cells"]
     simulated = ", ".join(f"{METHODS[name]} {plus_minus(estimate([one['gap_closed'] for one in alike[name].values()]))}"
                           for name in METHODS)  # fmt: skip
@@ -62,6 +62,11 @@ def real_text() -> str:
         f"told there as far as it was recorded). On simulated customers, each by the best of six "
         f"trials of its own (updates had earlier ones, too): {simulated}.\n"
     )
+
+
+def _seeds(cells: dict[str, Any]) -> str:
+    counts = sorted({len(cells[name]) for name in METHODS})
+    return " or ".join(map(str, counts))
 
 
 def demo_table(demo: dict[str, Any]) -> str:
