@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 import yaml
@@ -63,6 +64,7 @@ def test_the_odds_and_groups_told_are_those_of_the_arithmetic() -> None:
     mu = gaussian.mu_of(3, 1e-6)
     text = (DOCS / "limits.md").read_text()
     told = [f"{gaussian.epsilon_of(2 * mu, 1e-6):.2f}", f"{gaussian.epsilon_of(9 * mu, 1e-6):.0f}"]
+    told += [f"that one is {NormalDist().cdf(mu / 2 - 3 / mu):.0e}".replace("e-0", "e-")]  # a larger loss than epsilon
     told += [f"{100 * gaussian.guess_rate(gaussian.mu_of(epsilon, 1e-6)) + 0.05:.1f}%" for epsilon in (3, 1, 10)]
     assert [one for one in told if one not in text] == []
     rows = [line.split("|")[2:-1] for line in (DOCS / "guarantee.md").read_text().splitlines() if line.count("|") == 8]

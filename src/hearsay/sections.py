@@ -69,7 +69,7 @@ class Privacy(Section):
     """What is promised. Nothing here changes speed."""
 
     epsilon: float = Field(3.0, gt=0, description="the budget of the whole corpus, over all runs")
-    delta: float = Field(1e-6, gt=0, lt=1, description="chance of a worse loss; well below 1 / units")
+    delta: float = Field(1e-6, gt=0, lt=1, description="how far beyond e^epsilon a chance may grow; below 1 / units")
     spend: Share = Field(1.0, description="share of that budget which this run may use")
     unit: Literal["user", "record"] = Field("user", description="who is protected: a user with all rows, or one record")
     corpus: str = Field(min_length=1, description="a name of your choice; its ledger counts every run on it")
