@@ -37,7 +37,7 @@ study: named setup
 	  --out $(or $(OUT),runs/studies) $(if $(AT_ONCE),--at-once $(AT_ONCE)) $(if $(CORPUS),--corpus $(CORPUS)) $(if $(ENCODER),--encoder $(ENCODER))
 
 named:
-	@test -f studies/$(NAME).yaml || { echo "no study '$(NAME)'; name one with NAME=: $(filter-out bases,$(basename $(notdir $(wildcard studies/*.yaml))))"; exit 2; }
+	@test -f studies/$(NAME).yaml -a "$(NAME)" != bases || { echo "no study '$(NAME)'; name one with NAME=: $(filter-out bases,$(basename $(notdir $(wildcard studies/*.yaml))))"; exit 2; }
 
 # Every study at small size on the simulators: all of them run, none says anything about quality.
 studies-small: setup

@@ -8,6 +8,7 @@ computed by the product's accounting. A share of the gap holds above .7 of the p
 
 import json
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -93,7 +94,7 @@ def joined(verdicts: dict[str, str], told: dict[str, str] = TOLD) -> str:
     if not verdicts:
         return NOT_MEASURED
     kinds = set(verdicts.values())
-    if len(kinds) == 1:
+    if len(kinds) == 1 and kinds <= told.keys():
         return told[kinds.pop()]
     words = {"opposite": told["opposite"].removeprefix("not reproduced: ").removeprefix("the ")}
     return "; ".join(f"{NAMES[one]}: {words.get(said, said)}" for one, said in verdicts.items())
@@ -120,7 +121,8 @@ def worse(
             sure += "".join(f"; {name}: no student moved" for name in still)
             sure += "".join(_overspent(name, mine[name]) for name in (cell, first))
             shows.append(f"{NAMES[corpus]} {plus_minus(gap, 3, '+')} ({sure})")
-        return Finding("; ".join(shows), joined(verdicts))
+        once = [corpus for corpus in among if corpus not in verdicts and {cell, first} <= cells(study, corpus).keys()]
+        return Finding("; ".join(shows), joined(verdicts | dict.fromkeys(once, "one seed alone")))
 
     return find
 
@@ -181,7 +183,8 @@ def best_filter(study: str = "table-4", chosen: str = "top-p") -> Finding:
     for corpus in measured(study, chosen, "top-k 1", "top-k 50"):
         mine = cells(study, corpus)
         filters = [name for name in mine if name == chosen or name.startswith("top-k")]
-        order = sorted(filters, key=lambda name: estimate(values(mine[name], "ppl")).mean)
+        seeds = set.intersection(*(set(mine[name]) for name in filters))
+        order = sorted(filters, key=lambda name: statistics.fmean(mine[name][seed]["ppl"] for seed in seeds))
         shows.append(f"{NAMES[corpus]}: {' < '.join(order)}".replace(chosen, "top-p"))
         best = [name for name in (chosen, "top-k 50") if name != order[0]]
         if len(best) == 2 and all(clear(mine, order[0], name) for name in best):

@@ -48,10 +48,7 @@ def real_text() -> str:
         gaps = {name: [one["gap_closed"] for one in cells[name].values()] for name in METHODS}
         read = next(iter(cells["updates"].values()))["by_person"]["tokens"]
         means = {name: plus_minus(estimate(found)) for name, found in gaps.items()}
-        rule = _load(STUDIES / f"caution-{corpus}.json")["cells"]["seqpate at 3, cautious"].values()
-        cautious = sum(one["gap_closed"] for one in rule) / len(rule)
         told.append(f"{who}: " + ", ".join(f"{METHODS[name]} {mean}" for name, mean in means.items()))
-        told[-1] += f" ({round(cautious, 2) + 0.0:.2f} with hearsay's own caution)"
         told[-1] += f", on text of {len(read)} others ({_seeds(cells)} seeds)"
     alike = _load(STUDIES / "rehearsed-airline.json")["cells"]
     simulated = ", ".join(f"{METHODS[name]} {plus_minus(estimate([one['gap_closed'] for one in alike[name].values()]))}"

@@ -74,11 +74,11 @@ none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose
 earlier trials on such customers (`airline-levers`, `airline-text`), for DP-SGD from none. Ablations, filters and
 budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings in two
 tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and 14,
-`units`, `teachers` and the clinic's curve have other teachers, pseudo text, references or notes, so the same recipe
-may stand there once more, by other noise. What names a cell's settings was added to the oldest ones afterwards, from
-their study's YAML (`stamped` in the JSON). On airline a few cells were made on a GPU, in bfloat16, and stand beside
-others made on CPUs. Where a row has one seed there is no interval; a table or row that is missing here was not
-measured.
+`units`, `teachers` and the clinic's curve have other teachers, pseudo text, references or notes, and `people` and
+`people-parts` other text to be measured on, so the same recipe may stand there once more, by other noise. What names
+a cell's settings was added to the oldest ones afterwards, from their study's YAML (`stamped` in the JSON). On airline
+a few cells were made on a GPU, in bfloat16, and stand beside others made on CPUs. Where a row has one seed there is
+no interval; a table or row that is missing here was not measured.
 """
 
 
@@ -171,8 +171,9 @@ def measured_on() -> str:
         f"that is grouped by people. Perplexity reads {dialogues} held-out dialogues, {speakers} speakers and "
         f"{customers} customers; BLEU {listed('BLEU')}, leaks {listed('leaks')}, ensembles {listed('ensemble')} "
         "(`studies/held_out.py`). Methods of a table read the same text, so differences are safer than levels. Studies "
-        "`people` and `people-parts` were made anew and read everybody, with intervals over people beside those over "
-        "seeds: what they say of the others stands below. (`hearsay evaluate` reads rows from all over its files.)",
+        "`people` and `people-parts` were made anew and read everybody (BLEU 500 rows from all over), with intervals "
+        "over people beside those over seeds: what they say of the others stands below. (`hearsay evaluate` reads rows "
+        "from all over its files.)",
         118,
     )  # fmt: skip
 

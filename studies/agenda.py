@@ -84,7 +84,9 @@ def cells_of(study: Study, given: argparse.Namespace) -> Iterator[Cell]:
         if settings["privacy"].get("unit") == "record":
             settings["data"] = _apart(settings["data"])
         wish = merge(body.get("measure", {}), settings.pop("measure", {}))
-        wish["rows"] = {"everybody": None, "first": body["first_rows"]}[wish["rows"]]
+        if wish["rows"] not in ("everybody", "first"):
+            raise ConfigError(f"{study.name} measures rows: {wish['rows']}; need everybody or first")
+        wish["rows"] = None if wish["rows"] == "everybody" else body["first_rows"]
         shared = _shared(base, settings)
         yield Cell(study.name, name, settings, wish, shared, body.get("pool", {}), place, sources, extra)
 

@@ -7,6 +7,7 @@ sentence-transformers folder. What an earlier call left in DIR is taken up. Writ
 """
 
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,12 @@ Command = list[str | Path]
 
 def main() -> None:
     given = arguments()
+    for path in (given.data / "medquad.jsonl.xz", given.data / "mtsamples_unique.csv.xz", given.model, given.encoder):
+        if not path.exists():
+            sys.exit(
+                f"no {path}; name the corpora's folder with DATA=, the base model's with MODEL=, ENCODER= likewise"
+            )
+    _refuse_others(given)
     for made, command in commands(given):
         if made is None or not made.exists():
             done = subprocess.run([sys.executable, HERE / command[0], *command[1:]])
@@ -33,6 +40,15 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", default="1e9", help="begin no cell after this")
     return parser.parse_args(words)
+
+
+def _refuse_others(given: argparse.Namespace) -> None:
+    """What is there must be of this model and this encoder."""
+    here = {"model": given.model.name, "encoder": given.encoder.parent.name}
+    for (made, _), name in zip(commands(given), here, strict=False):
+        was = json.loads(made.read_text())[name] if made and made.exists() else here[name]
+        if was != here[name]:
+            sys.exit(f"{made} is of {name} {was}, not {here[name]}; name another OUT=")
 
 
 def commands(given: argparse.Namespace) -> list[tuple[Path | None, Command]]:

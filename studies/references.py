@@ -39,10 +39,11 @@ def scored(
 ) -> dict[str, Any]:
     work, data = panel.work, panel.work.config.data
     read = held_out(work.config, work.lm, wish["rows"])
-    rows = list(read.values())
+    rows, who = list(read.values()), [writer or "" for writer in writers(work.config)]
     found = score(
         lm, rows, prefix=data.prefix_tokens, max_tokens=data.max_tokens, completions=wish["completions"],
         secrets=measure.secrets(work.config), seed=work.config.compute.seed, rewrite=rewrite,
+        people=None if wish["rows"] else [who[place] for place in read],
     ).to_json()  # fmt: skip
     found |= {} if wish["rows"] else {"by_person": _by_person(lm, work.config, read)}
     return found | ({"texts": _texts(panel, lm, rows[: wish["texts"]], rewrite)} if wish["texts"] else {})
@@ -67,7 +68,7 @@ def writers(config: Config) -> list[str | None]:
 
 def held_out(config: Config, lm: LanguageModel, most: int | None) -> dict[int, list[int]]:
     """The held-out rows of a figure, by place: all that are long enough, shuffled once for all, so that those which are
-    completed are everybody's too. Or of the file's first `most`, in its order: where it is grouped by people, those are
+    completed are from all over. Or of the file's first `most`, in its order: where it is grouped by people, those are
     few people's (held_out.py counts them).
     """
     data = config.data

@@ -224,7 +224,8 @@ def collect(study: Study) -> dict[str, Any]:
 
 def dense(text: str) -> str:
     """Lists of numbers (somebody's text each) on one line: hundreds of people are not hundreds of lines."""
-    return re.sub(r"\[[-+\d.,e\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
+    found = r'"(?:[^"\\]|\\.)*"|\[[-+\d.,e\s]+\]'  # strings are stepped over
+    return re.sub(found, lambda one: one[0] if one[0].startswith('"') else re.sub(r"\s+", "", one[0]), text)
 
 
 def _fill_gaps(found: dict[str, dict[str, dict[str, Any]]]) -> None:

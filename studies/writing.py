@@ -35,7 +35,7 @@ def _head(results: dict[str, Any]) -> str:
     note = f" Some cells are from {'; '.join(origins)}." if origins else ""
     read = {len(one["by_person"]["tokens"]) for cell in results["cells"].values() for one in cell.values()
             if "by_person" in one}  # fmt: skip
-    whose = f"; text of all {read.pop()} held out" if read else ""
+    whose = f"; perplexity on the text of all {read.pop()} held out" if read else ""
     return (
         f"{results['about']} Corpus {results['corpus']}{whose}; seeds: {trials}; mean and half-width of the 95% "
         f"t-interval over seeds; {results['machine']['device']}.{note}\n\n"
@@ -152,12 +152,15 @@ def over_people(cells: Cells, name: str, first: str) -> OverPeople | None:
     pairs: list[tuple[Any, Any]] = [
         (cells[name][seed].get("by_person"), cells[first][seed].get("by_person")) for seed in seeds
     ]
-    if name == first or not pairs or any(one is None for pair in pairs for one in pair):
+    if name == first or not any(one for pair in pairs for one in pair):
         return None
+    if not all(one for pair in pairs for one in pair):
+        raise ValueError(f"{name} and {first}: some of their cells read everybody, some did not")
     gaps = torch.tensor([[a - b for a, b in zip(one["nll"], other["nll"], strict=True)] for one, other in pairs])
     tokens = torch.tensor(pairs[0][0]["tokens"]).double()
-    mean, low, high = (math.log(end) for end in perplexity(gaps.double().mean(0), tokens))
-    return OverPeople(len(tokens), mean, low, high)
+    mean, low, high = perplexity(gaps.double().mean(0), tokens)
+    ends = (-math.inf, math.inf) if low is None or high is None else (math.log(low), math.log(high))
+    return OverPeople(len(tokens), math.log(mean), *ends)
 
 
 def clear(cells: Cells, name: str, first: str, judge: str = "ppl") -> bool:

@@ -108,6 +108,7 @@ def _counts(demo: TinyDemo) -> dict[str, str]:
         "private rows": len(rows),
         "private words": sum(len(row["text"].split()) for row in rows),
         "held-out rows": len(held_out),
+        "held-out people": len({row["user"] for row in held_out}),
         "phrases": demo.found["phrases"]["phrases"],
         "phrases found": demo.found["phrases"]["found"],
         "tokens": demo.found["student"]["tokens"],

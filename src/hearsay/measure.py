@@ -172,4 +172,4 @@ def read_held_out(config: Config, lm: LanguageModel, most: int) -> HeldOut:
         if len(found) >= most:
             break
     people = [who for _, who in found[:most]]
-    return HeldOut([tokens for tokens, _ in found[:most]], people if named and len(set(people)) > 1 else None)
+    return HeldOut([tokens for tokens, _ in found[:most]], people if named else None)

@@ -17,6 +17,7 @@ from hearsay import lm as models
 from hearsay.lm import LanguageModel
 
 Tokens = list[int]
+FEWEST = 5  # people, or rows: an interval over fewer would say little, and that wrongly
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Scores:
     tokens: int
     completions: int
     bleu_signature: str
-    ppl_low: float  # 95% interval over people where they are known, else over rows, as if those were independent
-    ppl_high: float
+    ppl_low: float | None  # 95% interval over people where they are known, else over rows, as if those were independent
+    ppl_high: float | None  # none: of fewer than FEWEST
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,14 +71,17 @@ def by_person(sums: Tensor, counts: Tensor, people: Sequence[str]) -> tuple[Tens
     return found[0], found[1]
 
 
-def perplexity(sums: Tensor, counts: Tensor) -> tuple[float, float, float]:
-    """Per token, with its 95% interval: a ratio of two sums over people (or rows), so its error is that of the
-    residuals, by Student's t since people may be few.
+def perplexity(sums: Tensor, counts: Tensor) -> tuple[float, float | None, float | None]:
+    """Per token, with its 95% interval: how it moves as each of the people (or rows) is left out, by Student's t. A
+    ratio's residuals would say less: who has most of the text pulls it to his own rate and seems to leave no error.
     """
-    tokens, parts = float(counts.sum()), len(sums)
-    rate = float(sums.sum()) / tokens
-    spread = float(((sums - rate * counts) ** 2).sum()) * parts / max(1, parts - 1)
-    width = float(special.stdtrit(max(1, parts - 1), 0.975)) * math.sqrt(spread) / tokens
+    sums, counts = sums[counts > 0].double(), counts[counts > 0].double()
+    rate, parts = float(sums.sum() / counts.sum()), len(sums)
+    if parts < FEWEST:
+        return math.exp(rate), None, None
+    without = (sums.sum() - sums) / (counts.sum() - counts)
+    error = math.sqrt(float(((without - without.mean()) ** 2).sum()) * (parts - 1) / parts)
+    width = float(special.stdtrit(parts - 1, 0.975)) * error
     return math.exp(rate), math.exp(rate - width), math.exp(rate + width)
 
 

@@ -46,7 +46,7 @@ def utility(models: Mapping[str, Mapping[str, Any]], gap: float | None) -> str:
     ppl = {name: float(body["ppl"]) for name, body in models.items()}
     names = sorted(ppl, key=lambda name: -ppl[name])
     own = own_model(ppl)
-    ends = [float(body.get(key, body["ppl"])) for body in models.values() for key in ("ppl_low", "ppl_high")]
+    ends = [float(body.get(key) or body["ppl"]) for body in models.values() for key in ("ppl_low", "ppl_high")]
     with look.canvas(0.36 * len(names) + 0.75) as (figure, axes):
         look.plain_log_axis(axes, min(ends) / 1.08, max(ends) * 1.22)
         _gap(axes, ppl, names.index(own) if own else 0, own, gap)
@@ -59,7 +59,7 @@ def utility(models: Mapping[str, Mapping[str, Any]], gap: float | None) -> str:
                 axes.annotate(f"{ppl[name]:,.1f}", (ppl[name], place), xytext=(0, 6.5), ha="center",
                               textcoords="offset points", color=color)  # fmt: skip
             else:
-                axes.annotate(f"{ppl[name]:,.1f}", (float(models[name].get("ppl_high", ppl[name])), place),
+                axes.annotate(f"{ppl[name]:,.1f}", (float(models[name].get("ppl_high") or ppl[name]), place),
                               xytext=(9, -3.2), textcoords="offset points", color=color)  # fmt: skip
         axes.set_yticks(range(len(names)), [MODELS.get(name, name) for name in names], color=INK)
         _bare(axes, len(names))
@@ -85,7 +85,7 @@ def _gap(axes: Any, ppl: Mapping[str, float], place: int, own: str | None, gap: 
 
 
 def _interval(axes: Any, body: Mapping[str, Any], place: float, color: str) -> None:
-    if "ppl_low" in body:
+    if body.get("ppl_low"):
         axes.plot([body["ppl_low"], body["ppl_high"]], [place, place], color=color, linewidth=1.4)
 
 
