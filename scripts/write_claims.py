@@ -135,9 +135,9 @@ clearly reversed after Holm's correction. *No student moved* says that a differe
 interval is wider than the paper's difference (parliament, wherever the paper's recipe is compared) the seeds at hand
 could not have shown it. All are measured on few people's text ([studies](studies.md)); the column *everybody, made
 anew* has the same claim on the text of everybody held out, from other runs with other noise and partition keys (`make
-study NAME=people` and `NAME=people-parts`), where a difference is clear only if the interval over people is, too. DP-
-SGD protects single samples in the paper, units (dialogues, speakers, customers) here. Of the second paper *notes* are
-MTSamples with 12 or 39 labels (`studies/augment.py`), the clinic is simulated. Ours are other corpora, a smaller
+study NAME=people` and `NAME=people-parts`), where a difference is clear only if the interval over people is, too.
+DP-SGD protects single samples in the paper, units (dialogues, speakers, customers) here. Of the second paper *notes*
+are MTSamples with 12 or 39 labels (`studies/augment.py`), the clinic is simulated. Ours are other corpora, a smaller
 model and other settings than the papers': *not reproduced* says that a claim did not carry over, not why. Written by
 `python scripts/write_claims.py` from `studies/results/`. The commands want `DATA=… MODEL=…` for real text, or
 `CORPUS=airline` (`airline-small` to see one work); tables are left in `runs/studies`. What was measured here is in

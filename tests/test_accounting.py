@@ -394,6 +394,9 @@ def test_what_a_plan_recommends_it_does_not_refuse() -> None:
         assert not plan.make(asked).feasible
         assert plan.make(asked).suits.startswith("updates with all units in every round")
     assert plan.make(dataclasses.replace(corpus, recipe="updates", teachers=20, sample=1.0)).feasible
+    good = dataclasses.replace(corpus, recipe="updates", teachers=20, units=36_000)
+    assert plan.make(good).suits == "updates, as planned"  # why it says so already
+    assert "where measured" in plan.make(dataclasses.replace(good, recipe="hellinger")).suits
 
 
 @pytest.mark.parametrize(("noise", "said"), [(0.0, "0.71 at 0.05"), (math.inf, "0.02 at 3.1"), (1.2, "0.24 at 1.38")])

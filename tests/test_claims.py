@@ -38,6 +38,24 @@ def test_a_share_of_the_gap(told: Any, closed: tuple[float, ...], said: str) -> 
     assert told(claims.gaps("table-1", "seqpate", 0.44), {"seqpate": _cell("gap_closed", *closed)}) == said
 
 
+def test_a_difference_is_judged_over_seeds_and_over_people(told: Any) -> None:
+    """Of everybody held out: seeds that agree do not make up for people who do not."""
+
+    def cell(*ppl: float, nll: list[float]) -> dict[str, Any]:
+        found = _cell("ppl", *ppl)
+        return {seed: one | {"by_person": {"nll": nll, "tokens": [10] * 6}} for seed, one in found.items()}
+
+    first = cell(50.0, 50.2, 50.1, nll=[10.0] * 6)
+    alike = cell(55.0, 55.2, 55.1, nll=[11.0, 11.1, 10.9, 11.0, 11.2, 10.8])
+    of_one = cell(55.0, 55.2, 55.1, nll=[16.0, 10.0, 10.0, 10.0, 10.0, 10.0])
+    find = claims.worse("people", "other", "first")
+    assert told(find, {"first": first, "other": alike}) == "reproduced"
+    assert told(find, {"first": first, "other": of_one}) == "not clear"
+    assert told(find, {"first": alike, "other": first}) == "not reproduced: the opposite"
+    once = {"0": alike["0"]}
+    assert told(find, {"first": first, "other": once}) == "service dialogues: one seed alone"
+
+
 @pytest.mark.parametrize(
     ("negative", "noise", "said"),
     [(0.48, 0.06, "wrong in the paper"), (0.48, 0.001, "not reproduced"), (0.002, 0.001, "reproduced")],

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+import statistics
 import traceback
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -101,6 +102,13 @@ def test_run_evaluate_generate_verify_report_forget(
         assert {"ppl", "bleu1", "bleu2", "bleu3", "bleu4", "name_leak_rate"} <= found[name].keys()
     assert "gap_closed" in found and found["phrases"]["largest"] <= 3 + 1e-6
     assert found["phrases"]["counted"] == "teachers"
+    config = configs.parse((out / "config.yaml").read_text(), out)
+    lm = models.load(config.model, device="cpu")
+    read = measure.read_held_out(config, lm, 2000)
+    sums, counts = models.row_nll(lm, read.rows, config.data.prefix_tokens)
+    shown = [found["public"][name] for name in ("ppl", "ppl_low", "ppl_high")]
+    assert read.people and shown == pytest.approx(perplexity(*by_person(sums, counts, read.people)))  # not over rows
+    assert found["held_out_people"] == len(set(read.people)) and found["held_out_rows"] == len(read.rows)
     assert hearsay("report", out, "--shareable") == 0
     capsys.readouterr()
     handed_on = [path for path in (out / "release").rglob("*") if path.is_file()]
@@ -427,16 +435,21 @@ def test_what_is_measured_is_from_all_over_the_files(tmp_path: Path, tiny_gpt2: 
 
 
 def test_a_perplexity_is_as_sure_as_there_are_people() -> None:
-    """Ten rows of each of three people who differ tell as little as three rows; the perplexity itself is the same."""
-    losses, tokens = torch.tensor([10.0, 20.0, 30.0] * 10).double(), torch.full((30,), 10)
-    people = ["a", "b", "c"] * 10
+    """Ten rows of each of five people who differ tell as little as five rows; the perplexity itself is the same."""
+    losses, tokens = torch.tensor([10.0, 15.0, 20.0, 25.0, 30.0] * 10).double(), torch.full((50,), 10)
+    people = ["a", "b", "c", "d", "e"] * 10
     ppl, _, high = perplexity(losses, tokens)
     same, lower, higher = perplexity(*by_person(losses, tokens, people))
     assert same == pytest.approx(ppl) == pytest.approx(math.exp(2))
-    three = (torch.tensor([1.0, 2.0, 3.0]).double(), torch.tensor([1, 1, 1]))
-    assert (same, lower, higher) == pytest.approx(perplexity(*three))
-    assert math.log(higher / same) == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)  # Student's t, two degrees
-    assert math.log(high / ppl) < math.log(higher / same) / 5
+    five = (torch.tensor([1.0, 1.5, 2.0, 2.5, 3.0]), torch.ones(5))
+    assert (same, lower, higher) == pytest.approx(perplexity(*five))
+    assert high and higher and math.log(high / ppl) < math.log(higher / same) / 3
+    error = statistics.stdev([1.0, 1.5, 2.0, 2.5, 3.0]) / math.sqrt(5)  # where all have as much text: the mean's
+    assert math.log(higher / same) == pytest.approx(2.7764 * error, rel=1e-4)  # Student's t, four degrees
+    assert perplexity(*by_person(losses[:20], tokens[:20], people[:4] * 5))[1:] == (None, None)  # four people
+    most = (torch.tensor([3000.0, 2.0, 2.0, 2.0, 2.0, 2.0]), torch.tensor([1000, 1, 1, 1, 1, 1]))
+    _, low, high = perplexity(*most)  # who has nearly all of the text is no sample of people
+    assert low and high and high / low > 1.5
 
 
 def test_people_who_were_trained_on_are_not_held_out(

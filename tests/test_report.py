@@ -117,6 +117,20 @@ def _counts(demo: TinyDemo) -> dict[str, str]:
     return shown | {"perplexity": f"{demo.found['student']['ppl']:.1f}"}
 
 
+def test_on_whose_text_is_told_to_the_owner_alone(copy: Run) -> None:
+    path = copy.internal / "evaluation.json"
+    found = json.loads(path.read_text())
+    assert f"{found['held_out_people']} people; intervals are over people" in page.html(copy)
+    path.write_text(json.dumps(found | {"held_out_people": None}))
+    assert "intervals are over rows, as if those were independent" in page.html(copy)
+    path.write_text(json.dumps({name: body for name, body in found.items() if not name.startswith("held_out")}))
+    assert "intervals are over" not in page.html(copy)  # an older version's, which does not say
+    for body in (one for one in found.values() if isinstance(one, dict) and "ppl" in one):
+        body |= {"ppl_low": None, "ppl_high": None}  # of very few people
+    path.write_text(json.dumps(found))
+    assert "None" not in Text(page.html(copy)).text and "intervals" not in page.html(copy, shareable=True)
+
+
 def test_a_phrase_is_told_for_whom_it_holds(copy: Run) -> None:
     """By teachers whatever its writers might have said instead; by units only as if they had not been there."""
     path, absent = copy.internal / "evaluation.json", "as if they had never been there"

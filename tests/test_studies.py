@@ -133,18 +133,32 @@ def test_make_study_carries_out_what_is_no_table_of_cells(name: str, monkeypatch
 
 
 def test_notes_are_written_encoded_and_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = f"augment.yaml --data data --model model --encoder encoder --out {tmp_path}".split()
-    steps = notes.commands(notes.arguments(words))
-    assert [command[0] for _, command in steps] == ["augment_pool.py", "augment_features.py", "augment.py"]
-    done: list[Any] = []
+    for name in ("data/medquad.jsonl.xz", "data/mtsamples_unique.csv.xz", "base/weights", "mini/encoder/weights"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    words = ["augment.yaml", "--data", "data", "--model", "base", "--encoder", "mini/encoder", "--out", "out"]
+    done: list[str] = []
+
+    def run(command: list[Any]) -> argparse.Namespace:
+        done.append(command[1].name)
+        return argparse.Namespace(returncode=0)
+
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["notes.py", *words])
-    monkeypatch.setattr(
-        "subprocess.run", lambda command: done.append(command[1].name) or argparse.Namespace(returncode=0)
-    )
-    (tmp_path / "notes-pool").mkdir()
-    (tmp_path / "notes-pool" / "pool.json").write_text("{}")
+    monkeypatch.setattr("subprocess.run", run)
     notes.main()
-    assert done == ["augment_features.py", "augment.py"]  # the pool was there
+    assert done == ["augment_pool.py", "augment_features.py", "augment.py"]
+    kept = tmp_path / "out" / "notes-pool" / "pool.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"model": "base"}))
+    notes.main()
+    assert done[3:] == ["augment_features.py", "augment.py"]  # the pool was there
+    kept.write_text(json.dumps({"model": "another"}))
+    with pytest.raises(SystemExit, match="is of model another, not base"):
+        notes.main()
+    (tmp_path / "data" / "medquad.jsonl.xz").unlink()
+    with pytest.raises(SystemExit, match="no data/medquad.jsonl.xz"):
+        notes.main()
 
 
 def test_a_study_that_is_done_is_not_done_again(out: Path) -> None:
@@ -351,30 +365,40 @@ def test_intervals_by_students_t() -> None:
 
 def test_differences_over_people_are_those_of_their_texts() -> None:
     """ln perplexity of all their text less the other's; wide where people differ, however alike the seeds are."""
-    tokens, alike, unlike = [10, 30, 20], [1.0, 3.0, 2.0], [6.0, 0.0, 0.0]
-    nll = [20.0, 90.0, 50.0]
+    tokens = [10, 30, 20, 10, 10]
+    alike, unlike = [one / 10 for one in tokens], [8.0, 0.0, 0.0, 0.0, 0.0]
+    nll = [20.0, 90.0, 50.0, 20.0, 30.0]
 
-    def cell(more: list[float]) -> dict[str, Any]:
-        found = {"nll": [a + b for a, b in zip(nll, more, strict=True)], "tokens": tokens}
-        return {str(seed): {"by_person": found} for seed in range(2)}
+    def cell(*more: list[float]) -> dict[str, Any]:
+        """A seed for each list."""
+        found = [[a + b for a, b in zip(nll, one, strict=True)] for one in more]
+        return {str(seed): {"by_person": {"nll": one, "tokens": tokens}} for seed, one in enumerate(found)}
 
-    cells = {"first": cell([0.0] * 3), "alike": cell(alike), "unlike": cell(unlike), "without": {"0": {}}}
+    none, twice = [0.0] * 5, [2 * one for one in alike]
+    cells = {"first": cell(none, none), "alike": cell(alike, alike), "unlike": cell(unlike, unlike),
+             "by seeds": cell(none, twice), "partly": {"0": {}, **cell(none, none)}, "without": {"0": {}}}  # fmt: skip
+    cells["partly"]["0"] = {}
     assert str(writing.over_people(cells, "alike", "first")) == "+0.100 (+0.100 to +0.100)"
+    assert str(writing.over_people(cells, "by seeds", "first")) == "+0.100 (+0.100 to +0.100)"  # the seeds' mean
     wide = writing.over_people(cells, "unlike", "first")
-    assert wide is not None and (wide.people, wide.clear) == (3, False) and str(wide).startswith("+0.100 (-")
-    assert writing.over_people(cells, "first", "first") is writing.over_people(cells, "without", "first") is None
+    assert wide is not None and (wide.people, wide.clear) == (5, False) and str(wide).startswith("+0.100 (-")
+    assert writing.over_people(cells, "first", "first") is None
+    assert writing.over_people({"first": {"0": {}}, "without": {"0": {}}}, "without", "first") is None
+    with pytest.raises(ValueError, match="some of their cells read everybody"):
+        writing.over_people(cells, "partly", "first")
 
 
 def test_a_difference_is_clear_over_seeds_and_over_people() -> None:
     """Seeds that agree do not make up for people who do not."""
 
     def cell(*ppl: float, nll: list[float]) -> dict[str, Any]:
-        by_person = {"nll": nll, "tokens": [10, 10, 10]}
+        by_person = {"nll": nll, "tokens": [10] * 5}
         return {str(seed): {"ppl": one, "by_person": by_person} for seed, one in enumerate(ppl)}
 
     cells = {
-        "first": cell(10, 10.1, 10.2, nll=[10, 10, 10]), "higher": cell(11, 11.1, 11.2, nll=[11, 11.1, 10.9]),
-        "of one": cell(11, 11.1, 11.2, nll=[13, 10, 10]), "now and then": cell(10, 14, 11, nll=[11, 11.1, 10.9]),
+        "first": cell(10, 10.1, 10.2, nll=[10] * 5), "higher": cell(11, 11.1, 11.2, nll=[11, 11.1, 10.9, 11, 11]),
+        "of one": cell(11, 11.1, 11.2, nll=[15, 10, 10, 10, 10]),
+        "now and then": cell(10, 14, 11, nll=[11, 11.1, 10.9, 11, 11]),
     }  # fmt: skip
     assert writing.clear(cells, "higher", "first")
     assert not writing.clear(cells, "of one", "first") and not writing.clear(cells, "now and then", "first")
@@ -397,12 +421,17 @@ def test_everybody_held_out_is_read_and_completed(out: Path) -> None:
     (found,) = (body["0"] for name, body in results(out, "people")["cells"].items() if name == "updates")
     assert len(found["by_person"]["nll"]) == len(set(writers)) and sum(found["by_person"]["tokens"]) == found["tokens"]
     assert math.exp(sum(found["by_person"]["nll"]) / found["tokens"]) == pytest.approx(found["ppl"], rel=1e-4)
+    (public,) = (body["0"]["by_person"] for name, body in results(out, "people")["cells"].items() if name == "public")
+    for place, who in enumerate(dict.fromkeys(writers)):  # everybody's own rows, in the order of the file
+        own = [row for at, row in everybody.items() if writers[at] == who]
+        nll, tokens = models.token_nll(lm, own, config.data.prefix_tokens)
+        assert public["nll"][place] == pytest.approx(nll, abs=0.02) and public["tokens"][place] == tokens
     assert f"text of all {len(set(writers))} held out" in (out / "out" / "people-airline-small.md").read_text()
     assert "by_person" not in results(out, "table-1")["cells"]["updates"]["0"]
 
 
 def test_lists_of_numbers_take_one_line() -> None:
-    body = {"nll": [1.5, -2.0, 3e-05], "names": ["a", "b"], "of": [[1, 2], []]}
+    body = {"nll": [1.5, -2.0, 3e-05], "names": ["a [1 2]", 'b" [3, 4]'], "of": [[1, 2], []]}
     text = study.dense(json.dumps(body, indent=1))
     assert json.loads(text) == body and '"nll": [1.5,-2.0,3e-05]' in text and text.count("\n") < 14
 
