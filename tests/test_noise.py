@@ -2,8 +2,10 @@
 
 import math
 import os
+import time
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -103,6 +105,34 @@ def test_the_exact_path_alone_has_the_same_law(monkeypatch: pytest.MonkeyPatch) 
     edges = np.array([-np.inf, *(np.arange(-5, 7) - 0.5), np.inf])
     mass = [_normal_mass(2.5, low, high) for low, high in pairwise(edges)]
     assert _bins(values, mass, edges) > FALSE_ALARM
+
+
+def test_threads_decide_exactly_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mpmath's precision is the process's: a thread that restores it under another would break the proof."""
+    seen: set[int] = set()
+
+    def exponent(k: Any, x: Any) -> Any:
+        if isinstance(x, mpmath.mpf):
+            seen.add(mpmath.mp.prec)
+            time.sleep(1e-5)  # let the others come in
+            seen.add(mpmath.mp.prec)
+        return x * (k + x / 2)
+
+    for name, value in {"MARGIN": 2.0, "SHARE": 300, "_cores": lambda: 4}.items():
+        monkeypatch.setattr(noise, name, value)
+    law = noise._Law(weight=lambda k: mpmath.exp(-mpmath.mpf(k * k) / 2), exponent=exponent)
+    assert noise._draw(law, Fraction(5, 2), Fraction(1, 2), 1200, os.urandom).shape == (1200,)
+    assert seen == {noise.BITS + 64}
+
+
+def test_threads_share_a_draw_and_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many values as asked, whatever the remainder; at this scale two equal ones would be a wonder."""
+    monkeypatch.setattr(noise, "SHARE", 1000)
+    monkeypatch.setattr(noise, "_cores", lambda: 3)
+    for size in (999, 1001, 3000, 10_001):
+        values = rounded_normal(Fraction(2**40), size)
+        assert values.shape == (size,) and len(np.unique(values)) == size
+    assert discrete_laplace(Fraction(2**30), 4000).shape == (4000,)
 
 
 def test_words_that_leave_k_open_are_decided_exactly() -> None:

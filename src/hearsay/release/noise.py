@@ -15,9 +15,11 @@ MAX_SCALE: the proof, with the error of every line below, is docs/noise.md.
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import mpmath
@@ -34,6 +36,8 @@ Entropy = Callable[[int], bytes]
 BITS = 256
 MARGIN = 2.0**-40
 CHUNK = 1 << 15  # candidates at a time: temporaries stay in cache
+SHARE = 1 << 17  # values a thread draws at least
+_EXACTLY = Lock()  # mpmath's precision is one for all threads, and the proof needs it to stay
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,24 @@ def _check_scale(scale: Fraction) -> None:
 
 
 def _draw(law: _Law, scale: Fraction, offset: Fraction, size: int, entropy: Entropy, *, signed: bool = True) -> Ints:
-    """floor(scale (k + x) + offset), with a random sign: rounding to nearest for offset 1/2."""
+    """floor(scale (k + x) + offset), with a random sign: rounding to nearest for offset 1/2. Large draws by several
+    threads, each from words of its own.
+    """
+    _thresholds(law)  # by one thread: made once
+    share = max(SHARE, -(-size // _cores()))
+    parts = [min(share, size - first) for first in range(0, size, share)]
+    if len(parts) < 2:
+        return _filled(law, scale, offset, size, entropy, signed)
+    with ThreadPoolExecutor(len(parts)) as crew:
+        drawn = crew.map(lambda part: _filled(law, scale, offset, part, entropy, signed), parts)
+        return np.concatenate(list(drawn))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _filled(law: _Law, scale: Fraction, offset: Fraction, size: int, entropy: Entropy, signed: bool) -> Ints:
     out, filled = np.empty(size, dtype=np.int64), 0
     while filled < size:
         part = _candidates(law, scale, offset, min(CHUNK, 2 * (size - filled) + 64), entropy, signed)
@@ -111,7 +132,7 @@ def _decide(law: _Law, scale: Fraction, offset: Fraction, u: int, x: int, v: int
     u_long, x_long = (u << (BITS - 64)) | extra[0], (x << (BITS - 64)) | extra[1]
     v_long = (v << (BITS - 63)) | (extra[2] << 1)  # 63 known bits, then 192 fresh ones
     k = sum(u_long >= threshold for threshold in _thresholds(law)[1])
-    with mpmath.workprec(BITS + 64):
+    with _EXACTLY, mpmath.workprec(BITS + 64):
         keep = mpmath.exp(-law.exponent(k, mpmath.mpf(x_long) / 2**BITS))
         if mpmath.mpf(v_long) / 2**BITS >= keep:
             return None
