@@ -29,6 +29,8 @@ ORDER = ("table-1", "table-2", "table-3", "table-4", "table-6", "table-7", "tabl
 REHEARSALS = {  # name of the YAML and the JSON -> what it was, before the number of trials
     "rehearse-airline": "Every method on other simulated customers who play the private ones, noise to scale; study "
     "`rehearsed` shows on the customers of the tables what was chosen here.",
+    "rehearse-airline-dpsgd": "DP-SGD's clip and average on the same other customers, at the rank and rate chosen "
+    "above; shown in study `rehearsed`, too.",
     "rehearse-sgd": "DP-SGD by Opacus on dialogues of the dev split that play the private ones, noise to scale; the "
     "tables above use the best.",
 }
@@ -70,15 +72,16 @@ method was, so part of its lead is tuning. DP-SGD's rank and rate on dialogues a
 dev split (below); on speeches they were seen on the very text of the figures (study `dpsgd`), which favours it, as
 does the split of `mixed` there. On simulated customers every method had six recorded trials, on customers who are in
 none of the figures (`rehearse-airline`; study `rehearsed` shows what they chose); but what was not tried there
-(rounds, sample, clip and average of updates, batch, steps and clip of DP-SGD) came for updates from some sixteen
-earlier trials on such customers (`airline-levers`, `airline-text`), for DP-SGD from none. Ablations, filters and
-budgets share all other settings with the recipe they vary and were not tuned. A cell of the same settings in two
-tables is one cell, shown twice (but the first seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and 14,
-`units`, `teachers` and the clinic's curve have other teachers, pseudo text, references or notes, and `people` and
-`people-parts` other text to be measured on, so the same recipe may stand there once more, by other noise. What names
-a cell's settings was added to the oldest ones afterwards, from their study's YAML (`stamped` in the JSON). On airline
-a few cells were made on a GPU, in bfloat16, and stand beside others made on CPUs. Where a row has one seed there is
-no interval; a table or row that is missing here was not measured.
+(rounds, sample, clip and average of updates, batch, steps, clip and average of DP-SGD) came for updates from some
+sixteen earlier trials on such customers (`airline-levers`, `airline-text`), for DP-SGD from six later ones, of its
+clip and average alone (`rehearse-airline-dpsgd`). Ablations, filters and budgets share all other settings with the
+recipe they vary and were not tuned. A cell of the same settings in two tables is one cell, shown twice (but the first
+seed of DP-SGD on speeches was made twice); tables 7, 9, 11 and 14, `units`, `teachers` and the clinic's curve have
+other teachers, pseudo text, references or notes, and `people` and `people-parts` other text to be measured on, so the
+same recipe may stand there once more, by other noise. What names a cell's settings was added to the oldest ones
+afterwards, from their study's YAML (`stamped` in the JSON). On airline a few cells were made on a GPU, in bfloat16,
+and stand beside others made on CPUs. Where a row has one seed there is no interval; a table or row that is missing
+here was not measured.
 """
 
 

@@ -115,8 +115,9 @@ def test_every_cell_spends_what_it_may_or_says_that_it_is_not_private(out: Path,
 
 
 OTHERS = {
-    "rehearse-airline": rehearse, "rehearse-sgd": rehearse, "audit-demo": audit, "audit-sgd": audit,
-    "augment": notes, "sgd": whole, "sgd-levers": whole, "airline-levers": whole, "airline-text": whole,
+    "rehearse-airline": rehearse, "rehearse-airline-dpsgd": rehearse, "rehearse-sgd": rehearse, "audit-demo": audit,
+    "audit-sgd": audit, "augment": notes, "sgd": whole, "sgd-levers": whole, "airline-levers": whole,
+    "airline-text": whole,
 }  # fmt: skip
 
 
