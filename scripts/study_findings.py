@@ -66,7 +66,8 @@ def findings() -> str:
         **{name: f"{value:.1f}" for name, value in facts.items()}, **gaps, **_methods(), **_speeches(), **_caution(),
         **_budgets(), **_teachers(), **findings_on_everybody.facts(),
     )  # fmt: skip
-    wrapped = [textwrap.fill(part.replace("\n", " "), 118, break_on_hyphens=False) for part in told.strip().split("\n\n")]
+    parts = [part.replace("\n", " ") for part in told.strip().split("\n\n")]
+    wrapped = [textwrap.fill(part, 118, break_on_hyphens=False) for part in parts]
     return f"## What they say\n\n{CHART}\n" + "\n\n".join(wrapped) + "\n"
 
 
