@@ -51,6 +51,10 @@ and, for speakers, `name` (`studies/corpora.py` reads them). MODEL is a GPT-2; w
 Raw figures are in `studies/results/`; this page is written from them by `python scripts/write_studies.py`. What
 follows for the papers is in [claims](claims.md).
 
+IN SHORT
+
+## How it was measured
+
 Cells of one seed whose teachers and adapters are alike share them (`studies/panel.py`): they differ by their noise,
 their ledger and their student. Differences are paired by seed; between methods with other adapters a seed means the
 same public seed only, with a start of its own. A figure's interval is over seeds: another partition key, other pseudo
@@ -182,7 +186,8 @@ def measured_on() -> str:
 
 
 def page() -> str:
-    parts, seen = [HEAD.replace("MEASURED", measured_on()), findings()], ""
+    head = HEAD.replace("MEASURED", measured_on()).replace("IN SHORT", findings_on_everybody.in_short())
+    parts, seen = [head, findings()], ""
     for results in sorted(_all(), key=lambda one: ORDER.index(one["study"])):
         if results["study"] != seen:
             parts.append(f"## {results['study']}\n")

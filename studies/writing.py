@@ -36,8 +36,9 @@ def _head(results: dict[str, Any]) -> str:
     read = {len(one["by_person"]["tokens"]) for cell in results["cells"].values() for one in cell.values()
             if "by_person" in one}  # fmt: skip
     whose = f"; perplexity on the text of all {read.pop()} held out" if read else ""
+    small = " At this size nothing is learnt: its figures say nothing." if results["corpus"].endswith("-small") else ""
     return (
-        f"{results['about']} Corpus {results['corpus']}{whose}; seeds: {trials}; mean and half-width of the 95% "
+        f"{results['about']}{small} Corpus {results['corpus']}{whose}; seeds: {trials}; mean and half-width of the 95% "
         f"t-interval over seeds; {results['machine']['device']}.{note}\n\n"
     )
 

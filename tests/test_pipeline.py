@@ -30,7 +30,7 @@ from hearsay.accounting.events import SubsampledGaussian
 from hearsay.accounting.ledger import Ledger
 from hearsay.adapter_files import merged
 from hearsay.demo.airline import write_corpus
-from hearsay.errors import ConfigError
+from hearsay.errors import BadInput, ConfigError
 from hearsay.evaluate.phrases import phrase_table, reach
 from hearsay.evaluate.text import by_person, perplexity
 from hearsay.lm import LanguageModel
@@ -119,8 +119,29 @@ def test_run_evaluate_generate_verify_report_forget(
         _refused(capsys, 2, "generate", out, "--prefix", "hello", *flags, says="--tokens")
     assert hearsay("forget", out) == 0
     assert not (out / "private").exists() and (out / "forgotten.json").exists()
+    capsys.readouterr()
+    assert hearsay("evaluate", out, "--completions", 8, "--json") == 0
+    again = json.loads(capsys.readouterr().out)  # the reference was destroyed, not what was measured of it
+    assert again["private"] == found["private"] and again["gap_closed"] == pytest.approx(found["gap_closed"], rel=1e-3)
     assert hearsay("ledger", "verify", out) == 0
     assert hearsay("generate", out, "--prefix", "hello") == 0
+
+
+def test_a_run_that_is_not_finished_is_not_forgotten_by_mistake(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it paid would be lost for good."""
+    out = tmp_path / "run"
+
+    def stop(*_: object) -> None:
+        raise BadInput("stopped here")
+
+    monkeypatch.setattr(models, "save", stop)
+    assert hearsay("run", desk / "hearsay.yaml", "--out", out, "--anyway", "--json") == 2
+    monkeypatch.undo()
+    _refused(capsys, 2, "forget", out, says="--anyway")
+    assert (out / "private").is_dir()
+    assert hearsay("forget", out, "--anyway") == 0 and not (out / "private").exists()
 
 
 def test_the_saved_student_is_the_one_in_memory(desk: Path, tmp_path: Path) -> None:

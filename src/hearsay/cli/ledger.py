@@ -101,7 +101,8 @@ def _print_verdict(verdict: Any) -> None:
     second = verdict.second_opinion
     print(f"epsilon {rounded_up(verdict.epsilon)} of {verdict.budget_epsilon:g} at delta {verdict.delta:g}; "
           f"second accountant ({second['accountant']}): {second['epsilon']:.6g}")  # fmt: skip
-    print(f"{verdict.charges} charges, {verdict.answers} answers, {verdict.runs} runs, chain {verdict.chain}")
+    runs = "1 run" if verdict.runs == 1 else f"{verdict.runs} runs"
+    print(f"{verdict.charges} charges, {verdict.answers} answers, {runs}, chain {verdict.chain}")
     for folder in verdict.unchecked:
         print(f"note: the run directory {folder} is not at hand, so its head was not compared")
     print("PASS" if verdict.ok else "FAIL: " + "; ".join(verdict.problems))

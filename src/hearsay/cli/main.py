@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback with local variables would print private text
 )
 TERMINATED = 128 + signal.SIGTERM
+RESUMED = ("run", "demo")  # verbs that go on stage by stage
 NO_MEMORY = (
     "ran out of memory. What was paid for is kept, and the same command continues once other programs leave more "
     "memory. A new run, which pays anew, needs less with a lower compute.block, student.batch, adapter.rank or "
@@ -76,16 +77,21 @@ def main() -> None:
         sys.exit(BadInput.exit_code)
     except SystemExit as done:
         if done.code in (130, TERMINATED):  # 130: what typer makes of Ctrl-C, silently
-            print("stopped; the same command continues where it was", file=sys.stderr)
+            print(_stopped(), file=sys.stderr)
         raise
     except KeyboardInterrupt:  # before or after typer's turn
-        print("stopped; the same command continues where it was", file=sys.stderr)
+        print(_stopped(), file=sys.stderr)
         sys.exit(130)
     except Exception as error:
         if lacks_memory(error):
             _fail(HearsayError(NO_MEMORY))
         _print_place(error)
         sys.exit(HearsayError.exit_code)
+
+
+def _stopped() -> str:
+    """Other verbs keep a stage that is finished at most, or have nothing to keep."""
+    return "stopped; the same command continues where it was" if sys.argv[1:2] and sys.argv[1] in RESUMED else "stopped"
 
 
 def _fail(error: HearsayError) -> NoReturn:

@@ -166,6 +166,9 @@ def evaluate(
 @app.command()
 def forget(
     where: Annotated[Path, typer.Argument(help="A run directory.")],
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also a run that is not finished, which then never is.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Destroy the private part of a run (shards, teachers, draws) and leave a receipt. The ledger stays."""
@@ -175,6 +178,12 @@ def forget(
     here = open_run(where)
     if (here.folder / RECEIPT).exists() and not here.private.exists():  # the first receipt keeps its time
         raise BadInput(f"{where} was forgotten before; the receipt is {where / RECEIPT}")
+    made = any((here.release / name).exists() for name in ("student", "synthetic"))
+    if not made and not anyway and not any(here.internal.glob("*NOT-PRIVATE*")):
+        raise BadInput(
+            f"{where} is not finished: what it paid is not refunded, and without its private part it cannot go on. "
+            f"Finish it with hearsay run {where / 'config.yaml'} --out {where}, or type --anyway"
+        )
     receipt = destroy(here)
     if as_json:
         print_json(receipt)
@@ -200,6 +209,8 @@ def _table(found: dict[str, Any]) -> None:
         elif isinstance(scores, dict) and "ppl" in scores:
             table.add_row(f"student by {name}", f"{scores['ppl']:.1f}", *"-----")
     Console().print(table)
+    if "private" in found and found.get("gap_closed") is None:
+        print("share of the gap: not told, as the private model is no better than the public ones on this text")
     if found.get("gap_closed") is not None:
         gap = round(found["gap_closed"], 2) + 0.0  # no minus before a nought
         print(f"share of the gap closed from the better public model to the private one: {gap:.2f}")

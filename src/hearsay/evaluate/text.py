@@ -89,9 +89,11 @@ def bleu_scores(hypotheses: list[str], references: list[str]) -> tuple[tuple[flo
     """Corpus BLEU-1 to BLEU-4 by sacrebleu, with its signature."""
     from sacrebleu.metrics import BLEU
 
-    found, signature = [], ""
+    found, signature = [], ""  # by force: text that looks tokenised is no mistake here
     for order in (1, 2, 3, 4):
-        metric = BLEU(max_ngram_order=order, effective_order=False, smooth_method="exp")
+        metric = BLEU(
+            max_ngram_order=order, effective_order=False, smooth_method="exp", force=True
+        )  # tokenised text is no mistake here
         found.append(float(metric.corpus_score(hypotheses, [references]).score) if hypotheses else 0.0)
         signature = str(metric.get_signature())
     return (found[0], found[1], found[2], found[3]), signature
