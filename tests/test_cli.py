@@ -152,6 +152,21 @@ def test_init_writes_a_config_that_loads_and_plans(hearsay: Any, tmp_path: Path)
     assert hearsay("init", tmp_path / "x", "--task", "paint").code == 2 and not (tmp_path / "x").exists()
 
 
+def test_init_writes_what_it_is_told(hearsay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files as named from where the command is typed, columns, declared counts: nothing is left to fill in."""
+    monkeypatch.chdir(tmp_path)
+    words = "--private a.csv --private b.csv --public forum.csv --text message --user customer --units 900"
+    told = hearsay("init", "deep/new", *words.split(), "--sentences", 8000, "--corpus", "bank")
+    assert told.code == 0 and "look it over" in told.out
+    made = load(tmp_path / "deep" / "new" / "hearsay.yaml")
+    assert [path.resolve() for path in made.data.private] == [tmp_path / "a.csv", tmp_path / "b.csv"]
+    assert [path.resolve() for path in made.data.public] == [tmp_path / "forum.csv"] and not made.data.holdout
+    assert (made.data.text, made.data.user, made.data.public_user) == ("message", "customer", "customer")
+    assert (made.data.units, made.data.sentences, made.privacy.corpus) == (900, 8000, "bank")
+    other = hearsay("init", "x", "--task", "augment", "--public", "forum.csv")
+    assert other.code == 2 and "--public does not go with" in other.err and not (tmp_path / "x").exists()
+
+
 def test_doctor_checks_the_machine_and_a_config(hearsay: Any, tmp_path: Path) -> None:
     found = hearsay("doctor", "--json").json
     assert {"what", "ok", "found"} == set(found["checks"][0])

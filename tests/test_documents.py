@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from statistics import NormalDist
 
@@ -113,7 +114,7 @@ def test_the_quickstart_from_two_csv_files_to_a_student(tmp_path: Path, tiny_gpt
     assert (tmp_path / "mine" / "release" / "student" / "config.json").exists()
 
 
-def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
+def test_the_quickstarts_config_loads_and_its_commands_exist(tmp_path: Path) -> None:
     text, block = _quickstart()
     config = configs.parse(block, ROOT)
     assert config.data.text == "message" and config.privacy.epsilon == 3 and yaml.safe_load(block)
@@ -122,7 +123,16 @@ def test_the_quickstarts_config_loads_and_its_commands_exist() -> None:
     from hearsay.cli.main import app
 
     verbs = get_command(app).commands  # type: ignore[attr-defined]
-    lines = [line.split("#")[0].split() for line in text.splitlines() if line.startswith("hearsay ")]
+    lines = [
+        line.split("#")[0].split() for line in text.replace("\\\n", "").splitlines() if line.startswith("hearsay ")
+    ]
+    (begun,) = (words for words in lines if words[1] == "init")
+    with chdir(tmp_path):
+        assert hearsay(*begun[1:]) == 0
+        made, shown = configs.load(Path("my-run/hearsay.yaml")), config
+        assert made.data.model_dump(exclude={"cap", "private", "public", "holdout"}) == shown.data.model_dump(
+            exclude={"cap", "private", "public", "holdout"}
+        )
     assert len(lines) >= 6 and all(words[1] in verbs for words in lines)
 
 

@@ -123,16 +123,27 @@ def _print_place(error: Exception) -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder for hearsay.yaml; made if missing.")],
     task: Annotated[str, typer.Option(help="generate (a language model) or augment (a labelled corpus).")] = "generate",
+    private: Annotated[list[Path] | None, typer.Option(help="A private file; several by naming this again.")] = None,
+    public: Annotated[list[Path] | None, typer.Option(help="A public file, likewise.")] = None,
+    holdout: Annotated[list[Path] | None, typer.Option(help="A file to measure with, likewise.")] = None,
+    text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
+    user: Annotated[str | None, typer.Option(help="The column that says whose row it is, in all files.")] = None,
+    units: Annotated[int | None, typer.Option(help="How many users there are, about: you declare it.")] = None,
+    sentences: Annotated[int | None, typer.Option(help="How many rows, about: you declare it.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="A name for the corpus, whose ledger counts every run.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a commented config to start from."""
+    """Write a commented config to start from; what you tell of your files stands in it."""
     from hearsay.cli.setup import write_config
 
-    path = write_config(folder, task)
+    files = {"private": private, "public": public, "holdout": holdout}
+    known = {"text": text, "user": user, "units": units, "sentences": sentences}
+    path = write_config(folder, task, files | known, corpus)
     if as_json:
         print_json({"config": str(path)})
     else:
-        print(f"wrote {path}\nnext: fill in data and privacy, then type: hearsay doctor {path}")
+        todo = "look it over" if private and public and units else "fill in data and privacy"
+        print(f"wrote {path}\nnext: {todo}, then type: hearsay doctor {path}")
 
 
 @app.command()

@@ -37,11 +37,19 @@ class Check:
         return asdict(self)
 
 
-def write_config(folder: Path, task: str) -> Path:
+def write_config(folder: Path, task: str, data: dict[str, Any] | None = None, corpus: str | None = None) -> Path:
+    """`data` and `corpus` are what is known already, files as named from here."""
     if task not in ("generate", "augment"):
         raise ConfigError(f"--task is {task!r}; need generate or augment")
-    text = commented_yaml(EXAMPLE) if task == "generate" else commented_yaml(EXAMPLE_AUGMENT, AugmentConfig)
-    path = folder / "hearsay.yaml"
+    example, kind = (EXAMPLE, Config) if task == "generate" else (EXAMPLE_AUGMENT, AugmentConfig)
+    known = {name: _seen_from(folder, value) for name, value in (data or {}).items() if value}
+    if "user" in known and task == "generate":
+        known["public_user"] = known["user"]
+    if other := known.keys() - (kind.model_fields["data"].annotation or Config).model_fields:
+        raise BadInput(f"--{min(other)} does not go with --task {task}; leave it out")
+    named = {"corpus": corpus} if corpus else {}
+    values = {**example, "data": example["data"] | known, "privacy": example["privacy"] | named}
+    text, path = commented_yaml(values, kind), folder / "hearsay.yaml"
     if path.exists():
         raise BadInput(f"{path} exists already; edit it, or name another folder")
     existed = folder.exists()
@@ -53,6 +61,11 @@ def write_config(folder: Path, task: str) -> Path:
             folder.rmdir()
         raise BadInput(f"cannot write {path}: {error.strerror}; name another folder") from error
     return path
+
+
+def _seen_from(folder: Path, value: Any) -> Any:
+    """Files by their way from the config, which is how a config names them."""
+    return [os.path.relpath(path, folder) for path in value] if isinstance(value, list) else value
 
 
 def checks(config_path: Path | None) -> list[Check]:
