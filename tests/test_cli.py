@@ -619,7 +619,17 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr("sys.argv", ["hearsay", "doctor"])
     with pytest.raises(SystemExit) as done:
         cli.main()
-    assert done.value.code == 130 and "the same command continues" in capsys.readouterr().err
+    assert done.value.code == 130 and capsys.readouterr().err == "stopped\n"  # a doctor has nothing to go on with
+
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", stopped)
+    for verb in ("run", "demo"):
+        monkeypatch.setattr("sys.argv", ["hearsay", verb, "config.yaml"])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        assert done.value.code == 130 and "the same command continues" in capsys.readouterr().err
 
 
 def test_a_polite_end_is_told_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -635,6 +645,7 @@ def test_a_polite_end_is_told_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsy
             put_away.append(True)
 
     monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr("sys.argv", ["hearsay", "run", "config.yaml"])
     try:
         with pytest.raises(SystemExit) as stopped:
             cli.main()
