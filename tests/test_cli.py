@@ -506,7 +506,7 @@ def test_a_run_that_was_refused_before_it_read_anything_takes_other_settings(tmp
         (second.folder / run.LOCK).write_text("1234567")  # perhaps where process numbers are others
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
     assert run.open_run(tmp_path / "run") == second
-    run.forget(second)
+    run.forget(second, anyway=True)
     with pytest.raises(ConfigError, match="other settings"):
         run.begin(tmp_path / "run", "settings", tmp_path / "l.sqlite")
 
@@ -548,11 +548,11 @@ def test_a_forgotten_run_is_not_taken_up_and_a_failed_one_gets_no_receipt(
 
     with monkeypatch.context() as held, pytest.raises(PermissionError):
         held.setattr("shutil.rmtree", refuse)
-        run.forget(first)
+        run.forget(first, anyway=True)
     assert not (first.folder / run.RECEIPT).exists()
     assert (first.folder / "shard elsewhere").read_bytes() == bytes(4)  # the blocks themselves, not only their name
     assert run.begin(tmp_path / "run", "settings", ledger) == first
-    run.forget(first)
+    run.forget(first, anyway=True)
     assert not first.private.exists() and (first.folder / run.RECEIPT).exists()
     with pytest.raises(BadInput, match="was destroyed"):
         run.begin(tmp_path / "run", "settings", ledger)
@@ -573,12 +573,12 @@ def test_forget_neither_follows_a_link_nor_gives_a_receipt_for_one(tmp_path: Pat
     (begun.folder / linked).symlink_to(elsewhere)
     (begun.private / "kept").write_text("text")
     with pytest.raises(BadInput, match="is a link"):
-        run.forget(begun)
+        run.forget(begun, anyway=True)
     assert not (begun.folder / run.RECEIPT).exists() and (begun.private / "kept").read_text() == "text"
     assert (elsewhere / "shard" if elsewhere.is_dir() else elsewhere).read_text() == "text"
     (begun.folder / linked).unlink()
     (begun.internal / "evaluation.json").write_text("{}")
-    assert run.forget(begun)["stays"] == ["internal/evaluation.json"]
+    assert run.forget(begun, anyway=True)["stays"] == ["internal/evaluation.json"]
 
 
 def test_verify_asks_the_home_that_the_run_worked_at(

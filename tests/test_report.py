@@ -78,7 +78,8 @@ def leaks(document: str, corpus: Path, counts: dict[str, str]) -> list[str]:
     private, public = ({gram for name in names for row in _rows(corpus / name) for gram in _grams(row["text"])}
                        for names in (("private.jsonl", "holdout.jsonl"), ("public.jsonl",)))  # fmt: skip
     found += [f"n-gram: {gram}" for gram in (_grams(whole) & private) - public]
-    numbers = re.findall(r"\d[\d,]*\.?\d*", Text(document).text)
+    said = re.sub(r"\b(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b", " ", Text(document).text)  # hashes hold any number by chance
+    numbers = re.findall(r"\d[\d,]*\.?\d*", said)
     told = {number.replace(",", "").rstrip(".") for number in numbers}
     return found + [f"count: {name} {value}" for name, value in counts.items() if value in told]
 

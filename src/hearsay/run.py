@@ -242,12 +242,18 @@ def forget_time(path: Path) -> None:
     os.utime(path, (NO_TIME, NO_TIME))
 
 
-def forget(run: Run) -> dict[str, Any]:
+def forget(run: Run, *, anyway: bool = False) -> dict[str, Any]:
     """Destroys private/ and the internal model that is not private; leaves a receipt, which also names what stays of
-    the owner's measurements. Nothing is refunded.
+    the owner's measurements. Nothing is refunded, so a run that is not finished wants to be named twice.
     """
     with run.alone():
         _refuse_links(run)
+        made = any((run.release / name).exists() for name in ("student", "synthetic"))
+        if not made and not anyway and not any(run.internal.glob("*NOT-PRIVATE*")):
+            raise BadInput(
+                f"{run.folder} is not finished: what it paid is not refunded, and without its private part it cannot "
+                f"go on. Finish it with hearsay run {run.folder / 'config.yaml'} --out {run.folder}, or type --anyway"
+            )
         for path in [*run.private.rglob("*"), *run.internal.rglob("*NOT-PRIVATE*")]:
             if path.is_file():
                 _overwrite(path)

@@ -178,13 +178,7 @@ def forget(
     here = open_run(where)
     if (here.folder / RECEIPT).exists() and not here.private.exists():  # the first receipt keeps its time
         raise BadInput(f"{where} was forgotten before; the receipt is {where / RECEIPT}")
-    made = any((here.release / name).exists() for name in ("student", "synthetic"))
-    if not made and not anyway and not any(here.internal.glob("*NOT-PRIVATE*")):
-        raise BadInput(
-            f"{where} is not finished: what it paid is not refunded, and without its private part it cannot go on. "
-            f"Finish it with hearsay run {where / 'config.yaml'} --out {where}, or type --anyway"
-        )
-    receipt = destroy(here)
+    receipt = destroy(here, anyway=anyway)
     if as_json:
         print_json(receipt)
     else:
